@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Types and limits shared by the BPF programs and user space: the only place
+ * for them. Everything here is fixed-size and has the same layout for both
+ * compilers; the asserts at the end hold it so. A change of any layout or
+ * meaning raises RF_ABI_VERSION, and a daemon refuses to adopt maps of another.
+ */
+#ifndef RF_BPF_ABI_H
+#define RF_BPF_ABI_H
+
+#include <linux/types.h>
+
+#define RF_ABI_VERSION 1
+
+/* Limits. At each of them a session is denied, never let through. */
+#define RF_MAX_SESSIONS 4096 /* session slots */
+#define RF_MAX_ANCHORS 262144 /* anchored objects, all policies together */
+#define RF_ANCHOR_NAMES 4 /* names of one anchored object */
+#define RF_MAX_COMPONENTS 512 /* names between an object and its anchor */
+#define RF_NAME_MAX 255 /* bytes of one name (Linux NAME_MAX) */
+#define RF_MAX_CGROUP_DEPTH 128 /* levels at which a session's cgroup may lie */
+#define RF_EVENT_PATH 2048 /* bytes of path text in an event */
+#define RF_COMM 16 /* TASK_COMM_LEN */
+
+/* Rights on files: bits of a mask. "write" of the language is four of them. */
+enum rf_right {
+	RF_READ = 1 << 0,
+	RF_MODIFY = 1 << 1,
+	RF_CREATE = 1 << 2,
+	RF_DELETE = 1 << 3,
+	RF_ATTR = 1 << 4,
+	RF_EXEC = 1 << 5,
+};
+#define RF_RIGHTS 6
+#define RF_ALL_RIGHTS ((1 << RF_RIGHTS) - 1)
+#define RF_WRITE (RF_MODIFY | RF_CREATE | RF_DELETE | RF_ATTR)
+
+/* The act that was judged. */
+enum rf_op {
+	RF_OP_NONE,
+	RF_OP_OPEN,
+	RF_OP_EXEC,
+	RF_OP_FORK,
+	RF_OPS, /* count */
+};
+
+/* What was decided. */
+enum rf_decision {
+	RF_ALLOW,
+	RF_DENY,
+	RF_WOULD_DENY, /* audit: enforce would have denied */
+	RF_DECISIONS,
+};
+
+/* Why. RULE and DEFAULT come from the policy, the rest fail closed. */
+enum rf_reason {
+	RF_REASON_RULE, /* a rule matched */
+	RF_REASON_DEFAULT, /* no rule matched: the language's default */
+	RF_REASON_TOO_DEEP, /* more than RF_MAX_COMPONENTS below an anchor */
+	RF_REASON_UNREADABLE, /* a name could not be read */
+	RF_REASON_UNREACHABLE, /* no anchor above the object */
+	RF_REASON_RACED, /* directories kept moving during the walk */
+	RF_REASON_NO_IMAGE, /* the policy's image is not there */
+	RF_REASON_NO_STORAGE, /* no memory for the label of a task */
+	RF_REASON_ENDED, /* the session has ended, the task has not */
+	RF_REASONS,
+};
+
+/*
+ * A session's slot in the array `sessions`, written by the daemon through a
+ * mapping, one 8-byte store at a time: at the start cgroup, word, then id; at the
+ * end id = 0 first. `id` is never reused, and a check reads word before id: a
+ * label whose id is not that of its slot belongs to a session that has ended.
+ * `word` is the one thing that a policy swap switches, and a check reads it once:
+ *
+ *   bits 63..24  policy: serial number of the policy instance, never reused, not 0
+ *   bits 23..22  class of the image's size (enum rf_class)
+ *   bits 21..8   slot of the image in the map of its class
+ *   bits  7..0   flags
+ *
+ * A word of 0 denies everything.
+ */
+struct rf_session {
+	__u64 id;
+	__u64 word;
+	__u64 cgroup; /* id of the cgroup at its root */
+	__u64 pad;
+};
+
+#define RF_WORD_AUDIT 0x1 /* report what enforce would deny, allow it */
+#define RF_WORD_LOG_ALL 0x2 /* events for allowed acts too */
+
+#define RF_WORD_POLICY(word) ((word) >> 24)
+#define RF_WORD_CLASS(word) (((word) >> 22) & 0x3)
+#define RF_WORD_SLOT(word) (((word) >> 8) & 0x3fff)
+#define RF_WORD(policy, class, slot, flags)                                                        \
+	(((__u64)(policy) << 24) | ((__u64)(class) << 22) | ((__u64)(slot) << 8) | (flags))
+
+/*
+ * What is known of a cgroup (map `cgroups`: cgroup id -> one word): in the high
+ * half the generation in which it was found out, in the low half the session's
+ * slot + 1, 0 for none. Elements are added and rewritten in place, never removed
+ * while the cgroup may have tasks, so that a word read is always that cgroup's.
+ */
+#define RF_CGROUP_WORD(generation, slot1) (((__u64)(generation) << 32) | (slot1))
+#define RF_CGROUP_GENERATION(word) ((__u32)((word) >> 32))
+#define RF_CGROUP_SLOT1(word) ((__u32)(word))
+#define RF_MAX_CGROUPS 16384 /* beyond it a cgroup is looked up anew each time */
+
+/* The one element of the array `global`, shared through a mapping. */
+struct rf_global {
+	__u32 abi; /* RF_ABI_VERSION */
+	__u32 generation; /* raised whenever a session starts or ends */
+	__u64 next_session;
+	__u64 next_policy;
+};
+
+/*
+ * An anchor: an object whose names are known to one policy instance. The
+ * identity is what the kernel itself reads from the inode; `subvol` is the
+ * root id on btrfs, 0 elsewhere.
+ */
+struct rf_anchor_key {
+	__u64 policy;
+	__u64 ino;
+	__u64 subvol;
+	__u32 dev;
+	__u32 generation;
+};
+
+/*
+ * One word for each name of the object: bits 63..24 the policy's serial number
+ * again (an element may be reused while it is read, so the reader compares),
+ * bit 23 RF_NAME_DENY_ONLY, bits 22..0 the automaton's state after that name.
+ * 0 = no more names.
+ */
+struct rf_anchor {
+	__u64 name[RF_ANCHOR_NAMES];
+};
+
+/*
+ * A name that can take away but not give: one that leads through a symlink
+ * which the session itself could plant, or the other side of a bind mount.
+ */
+#define RF_NAME_DENY_ONLY 0x800000
+#define RF_NAME_WORD(policy, state, flags) (((__u64)(policy) << 24) | (flags) | (state))
+#define RF_NAME_POLICY(word) ((word) >> 24)
+#define RF_NAME_STATE(word) ((__u32)(word)&0x7fffff)
+
+/* What the kernel says of a descriptor of the loader (iterator `identify`). */
+struct rf_identity {
+	__u32 fd;
+	__u32 dev; /* kernel encoding: major << 20 | minor */
+	__u64 ino;
+	__u64 subvol;
+	__u32 generation;
+	__u32 mode; /* i_mode */
+	__u64 magic; /* s_magic of its file system */
+	__u64 flags; /* s_flags of its file system */
+};
+
+/*
+ * Image of a compiled policy: position-independent, in units of 8-byte words,
+ * so that one masked index reaches any of it. Sections lie behind the header
+ * in the order of the offsets, each starting on a word; an offset is a word
+ * index from the start of the image. Bytes behind `size` are zero.
+ *
+ * The automaton runs over the bytes of a path as "/name/name...", the root
+ * being the empty string. A rule that matches a directory matches all below,
+ * so a state says everything about its object and, where RF_STATE_FLAT is
+ * set, about all that lies below it.
+ *
+ *   cls[byte]          the byte's class
+ *   states[s]          one word each:
+ *                      bits 63..40 base, 39..16 default target, 15 flat, 14..0 accept
+ *   cells[base + cls]  bits 47..24 owner state, 23..0 target; if the owner is
+ *                      not s the step goes to s's default target
+ *   accepts[a]         struct rf_accept (RF_ACCEPT_WORDS words each)
+ *   rules[n - 1]       struct rf_rule (one word pair each)
+ *   strings            bytes, NUL-terminated, offsets in bytes from the section's start
+ *
+ * State 0 is never a target: a step that yields 0 is an error, hence a deny.
+ */
+#define RF_IMAGE_MAGIC 0x31464752 /* "RGF1" */
+#define RF_IMAGE_VERSION 1
+
+enum rf_class { RF_CLASS_16K, RF_CLASS_128K, RF_CLASS_1M, RF_CLASS_4M, RF_CLASSES };
+#define RF_CLASS_BYTES(class)                                                                      \
+	((class) == RF_CLASS_16K    ? 16u << 10                                                    \
+	 : (class) == RF_CLASS_128K ? 128u << 10                                                   \
+	 : (class) == RF_CLASS_1M   ? 1u << 20                                                     \
+				    : 4u << 20)
+#define RF_IMAGE_MAX (4u << 20)
+#define RF_IMAGES_PER_CLASS 4096
+
+#define RF_MAX_STATES 0x80000 /* one word each: all that a 4 MiB image can hold */
+#define RF_MAX_ACCEPTS 0x7fff
+#define RF_MAX_RULES 16384
+
+struct rf_image {
+	__u32 magic;
+	__u32 version;
+	__u32 size; /* bytes in use, header included; a multiple of 8 */
+	__u32 checksum; /* zlib crc32 of bytes [0, size) with this field as 0 */
+	__u32 start; /* state of the root directory's name (the empty string) */
+	__u32 detached; /* rights on objects that have no name */
+	__u32 nstates, ncells, naccepts, nrules, nstrings; /* nstrings in bytes */
+	__u32 states, cells, accepts, rules, strings; /* word offsets */
+	__u8 cls[256];
+};
+#define RF_IMAGE_CLS_BYTE 64 /* offset of cls in bytes */
+
+#define RF_STATE(base, dflt, flat, accept)                                                         \
+	(((__u64)(base) << 40) | ((__u64)(dflt) << 16) | ((flat) ? 0x8000u : 0u) | (accept))
+#define RF_STATE_BASE(s) ((__u32)((s) >> 40))
+#define RF_STATE_DEFAULT(s) ((__u32)((s) >> 16) & 0xffffff)
+#define RF_STATE_FLAT(s) ((__u32)(s)&0x8000)
+#define RF_STATE_ACCEPT(s) ((__u32)(s)&0x7fff)
+#define RF_CELL(owner, target) (((__u64)(owner) << 24) | (target))
+#define RF_CELL_OWNER(c) ((__u32)((c) >> 24))
+#define RF_CELL_TARGET(c) ((__u32)(c)&0xffffff)
+
+/*
+ * What a state grants. allow, deny and forbid are masks of rights, disjoint;
+ * what is in none of them falls to the default, deny. rule[i] is the number
+ * (from 1) of the rule that decided right 1 << i, 0 for the default. `audited`
+ * is the accept of the policy with its audited rules in force, 0 if the same.
+ */
+struct rf_accept {
+	__u8 allow;
+	__u8 deny;
+	__u8 forbid;
+	__u8 pad;
+	__u16 audited;
+	__u16 rule[RF_RIGHTS];
+	__u16 pad2[3];
+};
+#define RF_ACCEPT_WORDS 3
+
+/* Where a rule stands, for events and `why`. file and text are string offsets. */
+struct rf_rule {
+	__u32 file;
+	__u32 line;
+	__u32 text;
+	__u16 column;
+	__u16 flags;
+};
+#define RF_RULE_WORDS 2
+
+/* Counters of a session (per-CPU array `counters`, index = slot). */
+struct rf_counters {
+	__u64 session; /* whose they are */
+	__u64 seen; /* events that were due */
+	__u64 written;
+	__u64 lost; /* no room in the ring */
+	__u64 denied[RF_REASONS];
+	__u64 would_deny[RF_REASONS];
+};
+
+/* One event in a ring buffer; `path` holds path_len bytes, not terminated. */
+struct rf_event {
+	__u64 time; /* CLOCK_BOOTTIME, ns */
+	__u64 session;
+	__u64 policy;
+	__u64 cgroup;
+	__u32 pid, tgid; /* thread and process, initial pid namespace */
+	__u32 ns_pid; /* process, its own pid namespace */
+	__u32 uid;
+	__u8 decision; /* enum rf_decision */
+	__u8 op; /* enum rf_op */
+	__u8 reason; /* enum rf_reason */
+	__u8 flags; /* RF_EVENT_* */
+	__u8 want; /* rights that the act needs */
+	__u8 missing; /* those that the policy does not give */
+	__u16 rule; /* deciding rule, 0 = default */
+	char comm[RF_COMM];
+	/*
+	 * The path is the anchor's name followed by `path`. Which of the
+	 * anchor's names decided is anchor_name; the reader knows their text.
+	 */
+	struct rf_anchor_key anchor;
+	__u64 magic; /* s_magic of the object's file system */
+	__u32 anchor_name;
+	__u32 path_len;
+	char path[RF_EVENT_PATH];
+};
+#define RF_EVENT_TRUNCATED 0x1 /* the path's text was cut */
+#define RF_EVENT_NO_ANCHOR 0x2 /* no anchor: path is what lies below the last parent seen */
+#define RF_EVENT_DETACHED 0x4 /* an object without a name (memory, pipe) */
+
+#define RF_ASSERT(name, cond) _Static_assert(cond, name)
+RF_ASSERT("session", sizeof(struct rf_session) == 32);
+RF_ASSERT("global", sizeof(struct rf_global) == 24);
+RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
+RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);
+RF_ASSERT("identity", sizeof(struct rf_identity) == 48);
+RF_ASSERT("image", sizeof(struct rf_image) == 320);
+RF_ASSERT("image cls", __builtin_offsetof(struct rf_image, cls) == RF_IMAGE_CLS_BYTE);
+RF_ASSERT("accept", sizeof(struct rf_accept) == 8 * RF_ACCEPT_WORDS);
+RF_ASSERT("rule", sizeof(struct rf_rule) == 8 * RF_RULE_WORDS);
+RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 120);
+RF_ASSERT("event", sizeof(struct rf_event) == 120 + RF_EVENT_PATH);
+
+#endif

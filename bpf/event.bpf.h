@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From a verdict to the hook's answer: counters, the event, the errno. Every hook
+ * ends in one of these calls.
+ */
+#ifndef RF_BPF_EVENT_H
+#define RF_BPF_EVENT_H
+
+#include "bpf/label.bpf.h"
+#include "bpf/maps.bpf.h"
+
+/* The names of the walk as "/a/b", from the anchor down; cut where the room ends. */
+__noinline int event_path(struct rf_walk *walk, struct rf_event *event)
+{
+	__u32 i, n, len, at = 0;
+
+	if (!walk || !event)
+		return 0;
+	n = walk->n;
+	for (i = 1; i <= RF_MAX_COMPONENTS; i++) {
+		if (i > n)
+			break;
+		if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX) {
+			event->flags |= RF_EVENT_TRUNCATED;
+			break;
+		}
+		at &= RF_EVENT_PATH - 1;
+		len = walk->len[(n - i) & (RF_MAX_COMPONENTS - 1)];
+		event->path[at] = '/';
+		if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX)
+			break;
+		if (bpf_probe_read_kernel(
+			    event->path + at + 1, len,
+			    (const void *)walk->name[(n - i) & (RF_MAX_COMPONENTS - 1)]))
+			event->flags |= RF_EVENT_TRUNCATED;
+		at += 1 + len;
+	}
+	event->path_len = at;
+	return 0;
+}
+
+static __always_inline void count(__u32 slot, __u64 session, const struct rf_verdict *verdict,
+				  bool audit, bool written)
+{
+	struct rf_counters *c = bpf_map_lookup_elem(&counters, &slot);
+	__u32 reason = verdict->reason;
+
+	if (!c || c->session != session)
+		return;
+	/* Another task on this CPU may preempt us here, hence atomic. */
+	__sync_fetch_and_add(&c->seen, 1);
+	if (written)
+		__sync_fetch_and_add(&c->written, 1);
+	else
+		__sync_fetch_and_add(&c->lost, 1);
+	if (!verdict->missing || reason >= RF_REASONS)
+		return;
+	if (audit)
+		__sync_fetch_and_add(&c->would_deny[reason], 1);
+	else
+		__sync_fetch_and_add(&c->denied[reason], 1);
+}
+
+static __always_inline void event_head(struct rf_event *event, __u64 session, __u8 op,
+				       const struct rf_verdict *verdict, bool audit)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct pid *pid;
+	__u32 level = 0;
+
+	event->time = bpf_ktime_get_boot_ns();
+	event->session = session;
+	event->cgroup = bpf_get_current_cgroup_id();
+	event->pid = id;
+	event->tgid = id >> 32;
+	event->uid = bpf_get_current_uid_gid();
+	event->ns_pid = 0;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	level = BPF_CORE_READ(pid, level);
+	bpf_probe_read_kernel(&event->ns_pid, sizeof(event->ns_pid),
+			      (const char *)pid + bpf_core_field_offset(struct pid, numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	bpf_get_current_comm(event->comm, sizeof(event->comm));
+	event->decision = !verdict->missing ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
+	event->op = op;
+	event->reason = verdict->reason;
+	event->flags = 0;
+	event->want = verdict->want;
+	event->missing = verdict->missing;
+	event->rule = verdict->rule;
+	event->anchor_name = verdict->name;
+	event->path_len = 0;
+	event->magic = 0;
+}
+
+/*
+ * The end of a file or exec hook: report what the walk of `label` found, and
+ * answer. `object` is what was judged.
+ */
+static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
+				  const struct dentry *object)
+{
+	struct rf_walk *walk = &label->walk;
+	struct rf_event *event = &label->event;
+	bool audit = word & RF_WORD_AUDIT;
+	bool denied = walk->verdict.missing;
+	__u32 size;
+	long err;
+
+	if (!denied && !(word & RF_WORD_LOG_ALL))
+		return 0;
+	event_head(event, label->session, op, &walk->verdict, audit);
+	event->policy = RF_WORD_POLICY(word);
+	event->anchor = walk->key;
+	event->magic = object->d_inode->i_sb->s_magic;
+	if (!walk->key.policy)
+		event->flags |= walk->verdict.reason == RF_REASON_UNREACHABLE ||
+						walk->verdict.reason == RF_REASON_TOO_DEEP ||
+						walk->verdict.reason == RF_REASON_ENDED ||
+						walk->verdict.reason == RF_REASON_UNREADABLE
+					? RF_EVENT_NO_ANCHOR
+					: RF_EVENT_DETACHED;
+	event_path(walk, event);
+	size = event->path_len;
+	if (size > RF_EVENT_PATH)
+		size = RF_EVENT_PATH;
+	size += __builtin_offsetof(struct rf_event, path);
+	if (denied)
+		err = bpf_ringbuf_output(&denials, event, size, 0);
+	else
+		err = bpf_ringbuf_output(&others, event, size, 0);
+	count(label->slot, label->session, &walk->verdict, audit, !err);
+	if (denied && !audit)
+		return -EACCES;
+	return 0;
+}
+
+/* A task of a session that cannot be labelled: denied in every mode, and said. */
+static __always_inline int answer_unlabelled(__u32 slot, __u8 op, __u8 want)
+{
+	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
+	struct rf_verdict verdict = {};
+	struct rf_event *event;
+	__u64 id;
+
+	if (!session)
+		return -EACCES;
+	id = READ_ONCE(session->id);
+	rf_verdict_begin(&verdict, want);
+	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
+	event = bpf_ringbuf_reserve(&denials, __builtin_offsetof(struct rf_event, path), 0);
+	if (event) {
+		event_head(event, id, op, &verdict, false);
+		event->policy = 0;
+		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
+		event->flags = RF_EVENT_NO_ANCHOR;
+		bpf_ringbuf_submit(event, 0);
+	}
+	count(slot, id, &verdict, false, event);
+	return -EACCES;
+}
+
+#endif

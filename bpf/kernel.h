@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel's types, as far as the programs read them: names only, the offsets
+ * come from the running kernel's BTF when the programs are loaded. So the build
+ * needs no special kernel. Constants are the kernel's own, with their source.
+ */
+#ifndef RF_BPF_KERNEL_H
+#define RF_BPF_KERNEL_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define EPERM 1
+#define ENOMEM 12
+#define EACCES 13
+
+/* fcntl.h (x86-64): f_flags */
+#define O_ACCMODE 00000003
+#define O_WRONLY 00000001
+#define O_RDWR 00000002
+#define O_TRUNC 00001000
+#define O_TMPFILE_BIT 020000000 /* __O_TMPFILE */
+/* fs.h: __FMODE_EXEC, in f_flags of the opens that execve makes; open(2) cannot set it */
+#define FMODE_EXEC_FLAG 0x20
+/* fs.h: FMODE_CREATED, in f_mode: this open made the file */
+#define FMODE_CREATED (1u << 20)
+
+/* fs.h: SB_NOUSER, a file system that no one can mount */
+#define SB_NOUSER (1ul << 31)
+/* magic.h */
+#define PIPEFS_MAGIC 0x50495045
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
+
+/*
+ * Programs made by BPF_PROG name all arguments of their hook, used or not.
+ */
+#pragma clang diagnostic ignored "-Wunused-parameter"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qstr {
+	union {
+		struct {
+			__u32 hash;
+			__u32 len;
+		};
+		__u64 hash_len;
+	};
+	const unsigned char *name;
+};
+
+struct super_block {
+	__u32 s_dev;
+	unsigned long s_flags;
+	unsigned long s_magic;
+};
+
+struct inode {
+	__u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	__u32 i_generation;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct vfsmount;
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	unsigned int f_mode;
+	unsigned int f_flags;
+	struct path f_path;
+	struct inode *f_inode;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	__u64 session_id;
+	__u64 seq_num;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+};
+
+/* btrfs: the tree that an inode belongs to; inode numbers are unique only within it. */
+struct btrfs_key {
+	__u64 objectid;
+};
+
+struct btrfs_root {
+	struct btrfs_key root_key;
+};
+
+struct btrfs_inode {
+	struct btrfs_root *root;
+	struct inode vfs_inode;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which session does a task belong to? A label in the task's storage says so for
+ * good; a task without one is asked by its cgroup, because it may have been moved
+ * into a session by someone else since its last check.
+ */
+#ifndef RF_BPF_LABEL_H
+#define RF_BPF_LABEL_H
+
+#include "bpf/maps.bpf.h"
+
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define barrier() asm volatile("" ::: "memory")
+
+/* The slot + 1 of the session whose root is at or above the current cgroup, 0 for none. */
+static __noinline __u32 cgroup_search(void)
+{
+	int level;
+
+	for (level = 0; level < RF_MAX_CGROUP_DEPTH; level++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
+		struct rf_session *session;
+		__u32 *root, slot;
+
+		if (!id)
+			break;
+		root = bpf_map_lookup_elem(&roots, &id);
+		if (!root)
+			continue;
+		slot = *root;
+		/* The element may be another session's by now: believe the slot. */
+		session = bpf_map_lookup_elem(&sessions, &slot);
+		if (session && READ_ONCE(session->cgroup) == id && READ_ONCE(session->id))
+			return slot + 1;
+	}
+	return 0;
+}
+
+/* The same through the cache. */
+static __always_inline __u32 cgroup_slot1(__u64 id)
+{
+	struct rf_global *g;
+	__u64 *cached, word;
+	__u32 zero = 0, generation;
+
+	g = bpf_map_lookup_elem(&global, &zero);
+	if (!g)
+		return 0;
+	generation = READ_ONCE(g->generation);
+	cached = bpf_map_lookup_elem(&cgroups, &id);
+	if (cached) {
+		word = READ_ONCE(*cached);
+		if (RF_CGROUP_GENERATION(word) == generation)
+			return RF_CGROUP_SLOT1(word);
+	}
+	word = RF_CGROUP_WORD(generation, cgroup_search());
+	if (cached)
+		*(volatile __u64 *)cached = word;
+	else
+		bpf_map_update_elem(&cgroups, &id, &word, BPF_NOEXIST);
+	return RF_CGROUP_SLOT1(word);
+}
+
+/* What label_current() found. */
+enum rf_found {
+	RF_OUTSIDE, /* in no session */
+	RF_LABELLED,
+	RF_UNLABELLABLE, /* in a session, but there is no memory for the label: deny */
+};
+
+static __always_inline enum rf_found label_current(struct rf_label **ret_label, __u32 *ret_slot)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct rf_session *session;
+	struct rf_label *label;
+	__u32 slot1, slot;
+	__u64 cgroup;
+
+	label = bpf_task_storage_get(&labels, task, 0, 0);
+	if (label && label->session) {
+		*ret_label = label;
+		*ret_slot = label->slot;
+		return RF_LABELLED;
+	}
+	/* NULL does not mean "none": 6.1 returns it also while the storage is busy. */
+	cgroup = bpf_get_current_cgroup_id();
+	slot1 = cgroup_slot1(cgroup);
+	if (!slot1)
+		return RF_OUTSIDE;
+	slot = slot1 - 1;
+	*ret_slot = slot;
+	session = bpf_map_lookup_elem(&sessions, &slot);
+	if (!session)
+		return RF_UNLABELLABLE;
+	label = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!label)
+		return RF_UNLABELLABLE;
+	if (!label->session) {
+		label->slot = slot;
+		label->cgroup = cgroup;
+		/* An id of 0 is a session that ended meanwhile: no label can match it. */
+		label->session = READ_ONCE(session->id) ?: ~0ull;
+	}
+	*ret_label = label;
+	return RF_LABELLED;
+}
+
+/* The word of the label's session, 0 if it has ended. */
+static __always_inline __u64 label_word(const struct rf_label *label)
+{
+	struct rf_session *session;
+	__u32 slot = label->slot;
+	__u64 word;
+
+	session = bpf_map_lookup_elem(&sessions, &slot);
+	if (!session)
+		return 0;
+	/* Word before id: see struct rf_session. */
+	word = READ_ONCE(session->word);
+	barrier();
+	return READ_ONCE(session->id) == label->session ? word : 0;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * All maps. Key and value types and limits are those of abi.h, but for the
+ * label of a task, which user space never reads.
+ */
+#ifndef RF_BPF_MAPS_H
+#define RF_BPF_MAPS_H
+
+#include "bpf/abi.h"
+#include "bpf/kernel.h"
+#include "bpf/verdict.h"
+
+/*
+ * State of one walk. It lives in the label of the task that walks: a program can
+ * be preempted by another task on the same CPU, so per-CPU scratch would be
+ * shared, and 6.1 deletes code that depends on loop state kept on the stack.
+ */
+struct rf_walk {
+	__u64 name[RF_MAX_COMPONENTS]; /* addresses of names, from the object upwards */
+	__u8 len[RF_MAX_COMPONENTS];
+	__u32 n; /* names between the object and the anchor */
+	__u32 n_anchors; /* 0: none, the object is detached or out of reach */
+	__u64 anchor[RF_ANCHOR_NAMES];
+	struct rf_anchor_key key;
+	struct rf_verdict verdict;
+	char text[RF_NAME_MAX + 1];
+};
+
+/* Only tasks of sessions have one. */
+struct rf_label {
+	__u64 session;
+	__u64 cgroup; /* where the task was when it got its label */
+	__u32 slot;
+	__u32 pad;
+	struct rf_walk walk;
+	struct rf_event event;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rf_label);
+} labels SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rf_global);
+} global SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RF_MAX_SESSIONS);
+	__type(key, __u32);
+	__type(value, struct rf_session);
+} sessions SEC(".maps");
+
+/* The cgroup at the root of each session -> its slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RF_MAX_SESSIONS);
+	__type(key, __u64);
+	__type(value, __u32);
+} roots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RF_MAX_CGROUPS);
+	__type(key, __u64);
+	__type(value, __u64);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RF_MAX_ANCHORS);
+	__type(key, struct rf_anchor_key);
+	__type(value, struct rf_anchor);
+} anchors SEC(".maps");
+
+/*
+ * Images: one array of maps for each size class, since an inner map must have the
+ * template's value size. value_size is given by number because libbpf cannot
+ * size a struct that nothing else uses.
+ */
+#define RF_IMAGES(suffix, bytes)                                                                   \
+	struct rf_image_##suffix {                                                                 \
+		__u64 word[(bytes) / 8];                                                           \
+	};                                                                                         \
+	struct rf_inner_##suffix {                                                                 \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(max_entries, 1);                                                            \
+		__uint(key_size, 4);                                                               \
+		__uint(value_size, bytes);                                                         \
+	};                                                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);                                          \
+		__uint(max_entries, RF_IMAGES_PER_CLASS);                                          \
+		__type(key, __u32);                                                                \
+		__array(values, struct rf_inner_##suffix);                                         \
+	} images_##suffix SEC(".maps")
+
+RF_IMAGES(16k, 16 << 10);
+RF_IMAGES(128k, 128 << 10);
+RF_IMAGES(1m, 1 << 20);
+RF_IMAGES(4m, 4 << 20);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RF_MAX_SESSIONS);
+	__type(key, __u32);
+	__type(value, struct rf_counters);
+} counters SEC(".maps");
+
+/* Two rings, because a ring has no reservation: allowed acts cannot push out denials. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} denials SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} others SEC(".maps");
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Tasks.
+ *
+ *   task_alloc -> a child, thread or kernel worker of a session's task that would
+ *                 run without the label: it gets one before it exists, or the
+ *                 fork fails
+ */
+#include "bpf/event.bpf.h"
+#include "bpf/label.bpf.h"
+
+SEC("lsm/task_alloc")
+int BPF_PROG(rf_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
+{
+	struct rf_label *label = NULL, *child;
+	__u32 slot = 0;
+
+	if (ret)
+		return ret;
+	switch (label_current(&label, &slot)) {
+	case RF_OUTSIDE:
+		return 0;
+	case RF_UNLABELLABLE:
+		return answer_unlabelled(slot, RF_OP_FORK, 0);
+	case RF_LABELLED:
+		break;
+	}
+	child = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!child)
+		return answer_unlabelled(label->slot, RF_OP_FORK, 0);
+	child->slot = label->slot;
+	child->cgroup = label->cgroup;
+	child->session = label->session;
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The decision, as pure functions over an image: compiled into the BPF programs
+ * and into user space, so that enforce, audit, explain, simulate and the tests
+ * cannot differ. No kernel, no library, no state.
+ *
+ * An image is passed as its 8-byte words with a mask for word indices: in the
+ * kernel one less than the number of words of its class (a power of two), which
+ * bounds every access for the verifier; in user space, on an image that passed
+ * rf_image_verify(), RF_NO_MASK.
+ */
+#ifndef RF_BPF_VERDICT_H
+#define RF_BPF_VERDICT_H
+
+#include "bpf/abi.h"
+
+#define RF_NO_MASK 0xffffffffu
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+static __always_inline const struct rf_image *rf_image_header(const __u64 *image)
+{
+	return (const struct rf_image *)image;
+}
+
+/* The state after `byte`; 0 for an image that is broken. */
+static __always_inline __u32 rf_step(const __u64 *image, __u32 mask, __u32 state, __u8 byte)
+{
+	const struct rf_image *head = rf_image_header(image);
+	__u32 cls = head->cls[byte];
+	__u64 s = image[(head->states + state) & mask];
+	__u64 cell = image[(head->cells + RF_STATE_BASE(s) + cls) & mask];
+
+	return RF_CELL_OWNER(cell) == state ? RF_CELL_TARGET(cell) : RF_STATE_DEFAULT(s);
+}
+
+/* Does every object below this one get the same accept as this one? */
+static __always_inline int rf_state_flat(const __u64 *image, __u32 mask, __u32 state)
+{
+	return !!RF_STATE_FLAT(image[(rf_image_header(image)->states + state) & mask]);
+}
+
+/* The outcome for one act; `missing` == 0 is the only way to be allowed. */
+struct rf_verdict {
+	__u8 want; /* rights the act needs */
+	__u8 granted; /* of these, allowed by some name */
+	__u8 refused; /* of these, explicitly denied by some name */
+	__u8 missing; /* set by rf_verdict_end() */
+	__u8 reason; /* enum rf_reason */
+	__u8 pad;
+	__u16 rule; /* the deciding rule, 0 = default */
+	__u32 name; /* which of the object's names decided */
+};
+
+static __always_inline void rf_verdict_begin(struct rf_verdict *v, __u8 want)
+{
+	v->want = want;
+	v->granted = 0;
+	v->refused = 0;
+	v->missing = want;
+	v->reason = RF_REASON_DEFAULT;
+	v->pad = 0;
+	v->rule = 0;
+	v->name = 0;
+}
+
+/* A verdict that no policy gave: everything is missing, and why. */
+static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
+{
+	v->missing = v->want;
+	v->granted = 0;
+	v->reason = reason;
+	v->rule = 0;
+}
+
+/* The lowest right of a mask, as an index into rf_accept.rule. */
+static __always_inline __u32 rf_first_right(__u8 mask)
+{
+	return mask & 0x01   ? 0
+	       : mask & 0x02 ? 1
+	       : mask & 0x04 ? 2
+	       : mask & 0x08 ? 3
+	       : mask & 0x10 ? 4
+			     : 5;
+}
+
+/*
+ * Add what the object's name number `name` gives, `state` being the automaton's
+ * state after it and `flags` RF_NAME_DENY_ONLY or 0. Each name is judged by
+ * itself; an explicit deny by any of them wins, else the latest allow.
+ */
+static __always_inline void rf_verdict_add(struct rf_verdict *v, const __u64 *image, __u32 mask,
+					   __u32 state, __u32 flags, __u32 name)
+{
+	const struct rf_image *head = rf_image_header(image);
+	__u32 accept = RF_STATE_ACCEPT(image[(head->states + state) & mask]);
+	__u32 at = head->accepts + accept * RF_ACCEPT_WORDS;
+	/* allow, deny, forbid, pad, audited, rule[0] | rule[1..4] | rule[5] */
+	__u64 masks = image[at & mask];
+	__u8 allow = flags & RF_NAME_DENY_ONLY ? 0 : masks & v->want;
+	__u8 refuse = ((masks >> 8) | (masks >> 16)) & v->want;
+	__u8 decides = 0;
+	__u32 slot;
+
+	if (refuse && !v->refused)
+		decides = refuse;
+	else if (!v->refused && (allow & ~v->granted))
+		decides = allow;
+	v->granted |= allow;
+	v->refused |= refuse;
+	if (!decides)
+		return;
+	slot = 3 + rf_first_right(decides); /* as a __u16 in the record */
+	v->rule = image[(at + slot / 4) & mask] >> (slot % 4 * 16);
+	v->name = name;
+}
+
+/* The verdict on an object that has no name: the policy's `detached` rights. */
+static __always_inline void rf_verdict_detached(struct rf_verdict *v, const __u64 *image)
+{
+	v->granted = v->want & rf_image_header(image)->detached;
+	v->missing = v->want & ~v->granted;
+	v->reason = RF_REASON_DEFAULT;
+	v->rule = 0;
+}
+
+static __always_inline void rf_verdict_end(struct rf_verdict *v)
+{
+	v->missing = v->refused | (v->want & ~v->granted);
+	if (v->refused)
+		v->reason = RF_REASON_RULE;
+	else if (v->missing) {
+		v->reason = RF_REASON_DEFAULT;
+		v->rule = 0;
+	} else
+		v->reason = RF_REASON_RULE;
+}
+
+#endif

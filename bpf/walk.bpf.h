@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From an object to its verdict: up from the object to the nearest anchor by
+ * d_parent, collecting names, then the automaton down over these names.
+ *
+ * Mountpoints are not crossed: the root of every mount that the session saw at its
+ * start is an anchor, so a walk that gets past a mount's root is in a mount that
+ * was made later, and there the object's place in its own file system decides
+ * (binding a directory elsewhere gains nothing). What has no anchor is denied.
+ */
+#ifndef RF_BPF_WALK_H
+#define RF_BPF_WALK_H
+
+#include "bpf/maps.bpf.h"
+
+/* Keeps the compiler from turning an index into a moving pointer, which 6.1 cannot bound. */
+#define opaque(var) asm volatile("" : "+r"(var))
+
+/* The automaton over "/name", for name number i of the walk. 0 = could not be read. */
+#define RF_WALK_NAME(suffix)                                                                       \
+	__noinline __u32 walk_name_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk, \
+					    __u32 i, __u32 state)                                  \
+	{                                                                                          \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                         \
+		__u32 j, len;                                                                      \
+                                                                                                   \
+		if (!image || !walk)                                                               \
+			return 0;                                                                  \
+		i &= RF_MAX_COMPONENTS - 1;                                                        \
+		len = walk->len[i];                                                                \
+		if (bpf_probe_read_kernel(walk->text, len, (const void *)walk->name[i]))           \
+			return 0;                                                                  \
+		state = rf_step(image->word, mask, state, '/');                                    \
+		for (j = 0; j < RF_NAME_MAX; j++) {                                                \
+			opaque(j);                                                                 \
+			if (j >= len)                                                              \
+				break;                                                             \
+			state = rf_step(image->word, mask, state,                                  \
+					(__u8)walk->text[j & RF_NAME_MAX]);                        \
+		}                                                                                  \
+		return state;                                                                      \
+	}                                                                                          \
+                                                                                                   \
+	/* All names of the walk, from the anchor's state on. */                                   \
+	__noinline __u32 walk_down_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk, \
+					    __u32 state)                                           \
+	{                                                                                          \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                         \
+		__u32 i, n;                                                                        \
+                                                                                                   \
+		if (!image || !walk)                                                               \
+			return 0;                                                                  \
+		n = walk->n;                                                                       \
+		for (i = 1; i <= RF_MAX_COMPONENTS; i++) {                                         \
+			if (i > n || rf_state_flat(image->word, mask, state))                      \
+				break;                                                             \
+			state = walk_name_##suffix(image, walk, n - i, state);                     \
+			if (!state)                                                                \
+				break;                                                             \
+		}                                                                                  \
+		return state;                                                                      \
+	}                                                                                          \
+                                                                                                   \
+	/* The verdict over all names of the anchor; a failure is left in it. */                   \
+	__noinline int judge_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk)       \
+	{                                                                                          \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                         \
+		struct rf_verdict *verdict;                                                        \
+		__u32 i, state;                                                                    \
+                                                                                                   \
+		if (!image || !walk)                                                               \
+			return 0;                                                                  \
+		verdict = &walk->verdict;                                                          \
+		for (i = 0; i < RF_ANCHOR_NAMES; i++) {                                            \
+			__u64 word = walk->anchor[i];                                              \
+                                                                                                   \
+			if (i && !word)                                                            \
+				break;                                                             \
+			/* Reused while it was read: the policy is gone. */                        \
+			if (RF_NAME_POLICY(word) != walk->key.policy) {                            \
+				rf_verdict_fail(verdict, RF_REASON_RACED);                         \
+				return 0;                                                          \
+			}                                                                          \
+			state = walk_down_##suffix(image, walk, RF_NAME_STATE(word));              \
+			if (!state) {                                                              \
+				rf_verdict_fail(verdict, RF_REASON_UNREADABLE);                    \
+				return 0;                                                          \
+			}                                                                          \
+			rf_verdict_add(verdict, image->word, mask, state, word &RF_NAME_DENY_ONLY, \
+				       i);                                                         \
+		}                                                                                  \
+		rf_verdict_end(verdict);                                                           \
+		return 0;                                                                          \
+	}                                                                                          \
+                                                                                                   \
+	static __always_inline void judge_in_##suffix(struct rf_walk *walk, __u32 slot)            \
+	{                                                                                          \
+		struct rf_image_##suffix *image;                                                   \
+		__u32 zero = 0;                                                                    \
+		void *inner;                                                                       \
+                                                                                                   \
+		inner = bpf_map_lookup_elem(&images_##suffix, &slot);                              \
+		if (!inner)                                                                        \
+			return;                                                                    \
+		image = bpf_map_lookup_elem(inner, &zero);                                         \
+		if (!image)                                                                        \
+			return;                                                                    \
+		if (walk->n_anchors)                                                               \
+			judge_##suffix(image, walk);                                               \
+		else                                                                               \
+			rf_verdict_detached(&walk->verdict, image->word);                          \
+	}
+
+RF_WALK_NAME(16k)
+RF_WALK_NAME(128k)
+RF_WALK_NAME(1m)
+RF_WALK_NAME(4m)
+
+/* Memory that has no name: a pipe, a memfd. Opened only through /proc/PID/fd. */
+static __always_inline bool is_detached(const struct super_block *sb)
+{
+	unsigned long magic = sb->s_magic;
+
+	return (sb->s_flags & SB_NOUSER) &&
+	       (magic == PIPEFS_MAGIC || magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
+}
+
+static __always_inline struct rf_anchor *anchor_of(struct rf_anchor_key *key,
+						   const struct dentry *dentry)
+{
+	struct inode *inode = dentry->d_inode;
+
+	key->ino = inode->i_ino;
+	key->generation = inode->i_generation;
+	return bpf_map_lookup_elem(&anchors, key);
+}
+
+/*
+ * Up from `dentry` to the nearest anchor of `policy`. What stands in the way is
+ * left in the verdict and returned as false.
+ *
+ * The loop ends with its condition: 6.1 refuses one that is closed by falling
+ * through to its head.
+ */
+static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *dentry, __u64 policy)
+{
+	struct rf_anchor_key key = {.policy = policy};
+	struct super_block *sb = dentry->d_inode->i_sb;
+	struct rf_anchor *anchor;
+	__u8 reason = RF_REASON_TOO_DEEP;
+	__u32 i = 0, len;
+
+	walk->n = 0;
+	walk->n_anchors = 0;
+	walk->key.policy = 0;
+	if (is_detached(sb))
+		return true;
+	key.dev = sb->s_dev;
+	anchor = anchor_of(&key, dentry);
+	while (!anchor) {
+		const struct dentry *parent = dentry->d_parent;
+
+		if (i == RF_MAX_COMPONENTS)
+			goto failed;
+		if (parent == dentry) {
+			reason = RF_REASON_UNREACHABLE;
+			goto failed;
+		}
+		len = dentry->d_name.len;
+		if (len > RF_NAME_MAX) {
+			reason = RF_REASON_UNREADABLE;
+			goto failed;
+		}
+		walk->name[i] = (__u64)dentry->d_name.name;
+		walk->len[i] = len;
+		walk->n = ++i;
+		dentry = parent;
+		anchor = anchor_of(&key, dentry);
+	}
+	walk->anchor[0] = anchor->name[0];
+	walk->anchor[1] = anchor->name[1];
+	walk->anchor[2] = anchor->name[2];
+	walk->anchor[3] = anchor->name[3];
+	walk->n_anchors = 1;
+	walk->key = key;
+	return true;
+failed:
+	rf_verdict_fail(&walk->verdict, reason);
+	return false;
+}
+
+/* Judge `want` on the object at `dentry` under the session's word, into walk->verdict. */
+static __always_inline void judge_object(struct rf_walk *walk, const struct dentry *dentry,
+					 __u8 want, __u64 word)
+{
+	__u32 slot = RF_WORD_SLOT(word);
+
+	rf_verdict_begin(&walk->verdict, want);
+	if (!word) {
+		walk->n = 0;
+		walk->n_anchors = 0;
+		walk->key.policy = 0;
+		rf_verdict_fail(&walk->verdict, RF_REASON_ENDED);
+		return;
+	}
+	if (!walk_up(walk, dentry, RF_WORD_POLICY(word)))
+		return;
+	rf_verdict_fail(&walk->verdict, RF_REASON_NO_IMAGE);
+	switch (RF_WORD_CLASS(word)) {
+	case RF_CLASS_16K:
+		judge_in_16k(walk, slot);
+		break;
+	case RF_CLASS_128K:
+		judge_in_128k(walk, slot);
+		break;
+	case RF_CLASS_1M:
+		judge_in_1m(walk, slot);
+		break;
+	case RF_CLASS_4M:
+		judge_in_4m(walk, slot);
+		break;
+	}
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The policy language as a library: text in, image or diagnostics out. It does
+ * no I/O and never prints; parents named by `extends` and variables come from
+ * the caller. The language is described in policy/LANGUAGE.md, the image in
+ * bpf/abi.h (struct rf_image).
+ */
+#ifndef RF_POLICY_POLICY_H
+#define RF_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "bpf/abi.h"
+#include "policy/diag.h"
+
+/* What a policy text may refer to. All pointers are borrowed during the call. */
+struct rf_policy_env {
+	/*
+	 * Value of a variable (WORKSPACE, HOME for "~", or one given with
+	 * --var), or with env true of ${env:name}; NULL if there is none. The
+	 * value is literal, and a path value must be absolute.
+	 */
+	const char *(*variable)(void *userdata, const char *name, bool env);
+	/*
+	 * Find and read the policy that `name` in an `extends` of file `from`
+	 * means. 0 with *ret_file (its path, for diagnostics) and *ret_text (both
+	 * malloc'ed, owned by the callee's caller) and *ret_size, or -errno.
+	 */
+	int (*parent)(void *userdata, const char *name, const char *from, char **ret_file,
+		      char **ret_text, size_t *ret_size);
+	void *userdata;
+};
+
+struct rf_policy; /* rules of a text and its parents, in order, with positions */
+
+/*
+ * Parse `size` bytes of `text`; `file` is its name in diagnostics. On failure
+ * -EINVAL, with at least one error in `diags` (every error of the file, not the
+ * first), or -ENOMEM. Warnings and notes may be added on success.
+ */
+int rf_policy_parse(const char *file, const char *text, size_t size,
+		    const struct rf_policy_env *env, struct rf_diags *diags,
+		    struct rf_policy **ret_policy);
+void rf_policy_free(struct rf_policy *policy);
+
+const char *rf_policy_name(const struct rf_policy *policy);
+bool rf_policy_audit(const struct rf_policy *policy); /* mode: audit */
+bool rf_policy_log_all(const struct rf_policy *policy); /* log: all */
+
+/*
+ * Compile to an image (malloc'ed, *ret_size bytes, a multiple of 8). -EINVAL with
+ * a diagnostic where a limit of the language or of the image is passed.
+ */
+int rf_policy_compile(const struct rf_policy *policy, struct rf_diags *diags, void **ret_image,
+		      size_t *ret_size);
+
+/*
+ * The literal paths that the policy's rules begin with, up to the first
+ * component with a glob, variables substituted, normalised ("/" alone or
+ * "/a/b"), sorted, each once. The caller anchors them and their parents.
+ */
+size_t rf_policy_paths(const struct rf_policy *policy, const char *const **ret_paths);
+
+#endif

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of the commands share: run ringfence, report in TAP."""
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+RINGFENCE = os.path.abspath(os.path.join(os.environ.get("RF_BUILD", ".output"), "ringfence"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COMMANDS = ["run", "ps", "events", "status", "check", "help", "version"]
+
+GOOD = """# a policy
+ringfence: 1
+name: good
+files:
+  - allow: [read, exec]
+    paths: [/usr, /lib]
+  - allow: [read, write]
+    paths: ["${WORKSPACE}"]
+  - deny: all
+    paths: [~/.ssh]
+"""
+
+
+def ringfence(*args, **kwargs):
+    """Run it; returns the completed process with text output."""
+    return subprocess.run([RINGFENCE, *args], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60, **kwargs)
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def expect_run(status, *args, out=None, err=None, **kwargs):
+    """Run; check the status and that the outputs hold the given texts ("" = are empty)."""
+    p = ringfence(*args, **kwargs)
+    got = "ringfence %s: status %d, stdout %r, stderr %r" % (
+        " ".join(args), p.returncode, p.stdout, p.stderr)
+    expect(p.returncode == status, "not status %d: %s" % (status, got))
+    for wanted, text in ((out, p.stdout), (err, p.stderr)):
+        if wanted == "":
+            expect(text == "", "not empty: " + got)
+        elif wanted is not None:
+            expect(wanted in text, "no %r: %s" % (wanted, got))
+    # A failure always says why.
+    expect(p.returncode == 0 or p.stderr or p.stdout, "failed in silence: " + got)
+    return p
+
+
+def expect_json(text):
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise AssertionError("not JSON (%s): %r" % (error, text)) from error
+
+
+def main(*tests):
+    print("1..%d" % len(tests))
+    failed = 0
+    for i, test in enumerate(tests, 1):
+        name = (test.__doc__ or test.__name__).strip()
+        try:
+            test()
+            print("ok %d - %s" % (i, name))
+        except Exception:
+            failed += 1
+            print("not ok %d - %s" % (i, name))
+            for line in traceback.format_exc().splitlines():
+                print("# " + line)
+    sys.exit(1 if failed else 0)

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the live tests share: fixtures, sessions, probes, events, and TAP.
+
+A live test is an executable selftests/live/NAME.test that imports this and calls
+test(...) for each thing it shows. It runs as root in a VM; sessions run as the
+user `agent`. See selftests/live/README.md.
+"""
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+PROBE = os.environ.get("PROBE", "/in/probe")
+AGENT = pwd.getpwnam("agent")
+ALLOWED, DENIED, OTHER, NOT_ATTEMPTED = 0, 10, 11, 12
+
+_count = 0
+_failed = 0
+
+
+def test(name):
+    """Run the decorated function as one TAP test; an exception is a failure."""
+
+    def run(function):
+        global _count, _failed
+        _count += 1
+        try:
+            function()
+            print(f"ok {_count} - {name}", flush=True)
+        except Exception:
+            _failed += 1
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+            print(f"not ok {_count} - {name}", flush=True)
+        return function
+
+    return run
+
+
+def done():
+    """The plan, and the exit status."""
+    print(f"1..{_count}", flush=True)
+    sys.exit(1 if _failed else 0)
+
+
+def check(condition, *what):
+    if not condition:
+        raise AssertionError(" ".join(str(w) for w in what))
+
+
+def equal(have, want, *what):
+    check(have == want, *what, f"have {have!r}, want {want!r}")
+
+
+def until(condition, what, seconds=30):
+    """Wait for a condition, not for a time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, "timed out:", what)
+        time.sleep(0.02)
+
+
+# ---- fixtures ----------------------------------------------------------------
+
+def own(path):
+    """Give a tree to the agent, so that only policy can deny it anything."""
+    for root, dirs, files in os.walk(path):
+        os.chown(root, AGENT.pw_uid, AGENT.pw_gid)
+        for name in dirs + files:
+            os.lchown(os.path.join(root, name), AGENT.pw_uid, AGENT.pw_gid)
+
+
+def write(path, text, mode=0o644):
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, mode)
+    return path
+
+
+def fixture_fs():
+    """The fixture FS of the cases: /t/secret/key, /t/secret/sub/deep, /t/work."""
+    shutil.rmtree("/t", ignore_errors=True)
+    os.makedirs("/t/secret/sub")
+    os.makedirs("/t/work")
+    write("/t/secret/key", "TOPSECRET\n")
+    write("/t/secret/sub/deep", "D\n")
+    own("/t")
+
+
+def policy(rules, name="p", extra=""):
+    """A policy file of `rules`, a list of (verb, rights, [paths])."""
+    text = f"ringfence: 1\nname: {name}\n{extra}files:\n"
+    for verb, rights, paths in rules:
+        text += f"  - {verb}: {rights}\n    paths:\n"
+        for path in paths:
+            text += f"      - {json.dumps(path)}\n"
+    directory = tempfile.mkdtemp(prefix="policy-")
+    os.chmod(directory, 0o755)
+    return write(os.path.join(directory, name + ".yaml"), text)
+
+
+def policy_fs():
+    """P-FS: allow everything, deny everything under /t/secret."""
+    return policy([("allow", "all", ["/"]), ("deny", "all", ["/t/secret"])], "p-fs")
+
+
+def snapshot(*paths):
+    """What must not change when an act is denied."""
+    shot = {}
+    for top in paths:
+        for root, dirs, files in os.walk(top):
+            for path in [root] + [os.path.join(root, n) for n in dirs + files]:
+                st = os.lstat(path)
+                content = None
+                if os.path.isfile(path) and not os.path.islink(path):
+                    with open(path, "rb") as f:
+                        content = f.read()
+                shot[path] = (st.st_mode, st.st_uid, st.st_gid, st.st_mtime_ns, st.st_ino, content)
+    return shot
+
+
+# ---- sessions ----------------------------------------------------------------
+
+class Session:
+    """A command under `ringfence run`, as the agent, with its events."""
+
+    def __init__(self, policy_file, argv, audit=False, user="agent", cwd="/t/work", stdin=None,
+                 stdout=subprocess.PIPE, options=()):
+        fd, self.events_file = tempfile.mkstemp(prefix="events-")
+        os.close(fd)
+        command = ["ringfence", "run", "--policy", policy_file, "--events", self.events_file]
+        if user:
+            command += ["--user", user]
+        if audit:
+            command.append("--audit")
+        command += list(options) + ["--"] + list(argv)
+        self.process = subprocess.Popen(command, cwd=cwd, stdin=stdin or subprocess.DEVNULL,
+                                        stdout=stdout, stderr=subprocess.PIPE)
+
+    def wait(self, seconds=120):
+        out, err = self.process.communicate(timeout=seconds)
+        self.out = (out or b"").decode(errors="replace")
+        self.err = err.decode(errors="replace")
+        self.status = self.process.returncode
+        return self
+
+    def events(self):
+        with open(self.events_file) as f:
+            return [json.loads(line) for line in f]
+
+
+def run(policy_file, argv, **kw):
+    return Session(policy_file, argv, **kw).wait()
+
+
+def unconfined(argv, cwd="/t/work", user="agent"):
+    """The control: the same command as the same user, in no session."""
+    return subprocess.run(["runuser", "-u", user, "--"] + list(argv), cwd=cwd, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True)
+
+
+def denials(events, verdict="deny"):
+    return [e for e in events if e.get("verdict") == verdict]
+
+
+def stops(policy_file, argv, path, rights=None, op="open", rule="deny", guard=("/t",), control=True,
+          reset=None, reason=None, cwd="/t/work"):
+    """The act `argv` (a probe, from `cwd`) works unconfined, is denied in a session with
+    exactly the event for `path`, leaves what lies under `guard` as it was, and in
+    audit mode works with the same event as would-deny."""
+    def prepare():
+        if reset:
+            reset()
+
+    if control:
+        prepare()
+        free = unconfined(argv, cwd=cwd)
+        equal(free.returncode, ALLOWED, "control:", argv, free.stderr)
+    prepare()
+    before = snapshot(*guard)
+    session = run(policy_file, argv, cwd=cwd)
+    equal(session.status, DENIED, "enforce:", argv, session.err, session.out)
+    equal(snapshot(*guard), before, "enforce: something changed")
+    expect_event(session, "deny", path, rights, op, rule, reason)
+    prepare()
+    session = run(policy_file, argv, cwd=cwd, audit=True)
+    equal(session.status, ALLOWED, "audit:", argv, session.err, session.out)
+    expect_event(session, "would-deny", path, rights, op, rule, reason)
+    return session
+
+
+def expect_event(session, verdict, path, rights=None, op="open", rule="deny", reason=None):
+    events = denials(session.events(), verdict)
+    equal([e["path"] for e in events], [path], verdict, "events:", session.events(), session.err)
+    event = events[0]
+    equal(event["op"], op, event)
+    if rights:
+        equal(sorted(event["rights"]), sorted(rights), event)
+    if rule == "default":
+        check(event.get("default"), "default expected:", event)
+    elif rule:
+        check(event["rule"]["text"].startswith(rule), "rule:", event)
+        check(event["rule"]["line"] > 0 and event["rule"]["file"], event)
+    if reason:
+        equal(event["reason"], reason, event)
+    check(event["pid"] > 0 and event["tgid"] > 0 and event["session"] and event["comm"], event)
+    for other in ("deny", "would-deny"):
+        if other != verdict:
+            equal(denials(session.events(), other), [], "no such events expected")
+
+
+def admits(policy_file, argv, cwd="/t/work"):
+    """The act works in a session, without a denial."""
+    session = run(policy_file, argv, cwd=cwd)
+    equal(session.status, ALLOWED, "enforce:", argv, session.err, session.out)
+    equal(denials(session.events()), [], "no denial expected")
+    return session
+
+
+def daemon_pid():
+    out = subprocess.run(["pgrep", "-x", "ringfenced"], capture_output=True, text=True).stdout
+    pids = [int(p) for p in out.split()]
+    return pids[0] if pids else None
+
+
+def sessions():
+    out = subprocess.run(["ringfence", "ps", "--json"], capture_output=True, text=True)
+    check(out.returncode == 0, out.stderr)
+    return json.loads(out.stdout)
+
+
+def kill(pid, sig=signal.SIGKILL):
+    os.kill(pid, sig)

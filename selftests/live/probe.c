@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One act on the kernel for a live test, in one process, with nothing else that a
+ * policy could stop in between.
+ *
+ *   probe [-e ERRNO] ACT ARG...
+ *
+ * Exit status: 0 the act succeeded, 10 it failed with ERRNO (default EACCES), 11
+ * with another errno (printed), 12 it was not attempted (what it needs first failed).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ALLOWED = 0, EXPECTED = 10, OTHER = 11, NOT_ATTEMPTED = 12 };
+
+static int expected = EACCES;
+
+static int not_attempted(const char *what)
+{
+	fprintf(stderr, "probe: %s: %s\n", what, strerror(errno));
+	return NOT_ATTEMPTED;
+}
+
+/* The act's result as an exit status: r < 0 is failure with errno. */
+static int result(int r)
+{
+	if (r >= 0)
+		return ALLOWED;
+	if (errno == expected)
+		return EXPECTED;
+	fprintf(stderr, "probe: %s\n", strerror(errno));
+	return OTHER;
+}
+
+static int flags_of(const char *mode)
+{
+	static const struct {
+		const char *name;
+		int flags;
+	} modes[] = {
+		{"r", O_RDONLY},
+		{"w", O_WRONLY},
+		{"rw", O_RDWR},
+		{"a", O_WRONLY | O_APPEND},
+		{"trunc", O_RDONLY | O_TRUNC},
+		{"creat", O_WRONLY | O_CREAT},
+		{"ioctl", 3},
+		{"path", O_PATH},
+		{"dir", O_RDONLY | O_DIRECTORY},
+		{"tmpfile", O_RDWR | O_TMPFILE},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (strcmp(modes[i].name, mode) == 0)
+			return modes[i].flags | O_CLOEXEC;
+	fprintf(stderr, "probe: unknown mode %s\n", mode);
+	exit(NOT_ATTEMPTED);
+}
+
+static int open_dir(const char *path)
+{
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* open PATH MODE */
+static int act_open(char **args)
+{
+	return result(open(args[0], flags_of(args[1]), 0600));
+}
+
+/* openat DIR NAME MODE */
+static int act_openat(char **args)
+{
+	int dir = open_dir(args[0]);
+
+	if (dir < 0)
+		return not_attempted(args[0]);
+	return result(openat(dir, args[1], flags_of(args[2]), 0600));
+}
+
+/* openat2 DIR NAME MODE: with RESOLVE_BENEATH */
+static int act_openat2(char **args)
+{
+	struct open_how how = {.flags = flags_of(args[2]), .resolve = RESOLVE_BENEATH};
+	int dir = open_dir(args[0]);
+
+	if (dir < 0)
+		return not_attempted(args[0]);
+	return result(syscall(SYS_openat2, dir, args[1], &how, sizeof(how)));
+}
+
+/* chdir DIR NAME MODE */
+static int act_chdir(char **args)
+{
+	if (chdir(args[0]) < 0)
+		return not_attempted(args[0]);
+	return result(open(args[1], flags_of(args[2]), 0600));
+}
+
+/* fchdir DIR NAME MODE */
+static int act_fchdir(char **args)
+{
+	int dir = open_dir(args[0]);
+
+	if (dir < 0 || fchdir(dir) < 0)
+		return not_attempted(args[0]);
+	return result(open(args[1], flags_of(args[2]), 0600));
+}
+
+/* fd PREFIX PATH MODE: an O_PATH descriptor opened again as PREFIX/N */
+static int act_fd(char **args)
+{
+	int fd = open(args[1], O_PATH | O_CLOEXEC);
+	char name[64];
+
+	if (fd < 0)
+		return not_attempted(args[1]);
+	snprintf(name, sizeof(name), "%s/%d", args[0], fd);
+	return result(open(name, flags_of(args[2])));
+}
+
+/* gone DIR NAME MODE: from within DIR, after `sync` says (on stdin) that DIR was removed */
+static int act_gone(char **args)
+{
+	char byte;
+
+	if (chdir(args[0]) < 0)
+		return not_attempted(args[0]);
+	puts("ready");
+	fflush(stdout);
+	if (read(0, &byte, 1) != 1)
+		return not_attempted("stdin");
+	return result(open(args[1], flags_of(args[2])));
+}
+
+static void *thread_open(void *args)
+{
+	return (void *)(long)act_open(args);
+}
+
+/* thread PATH MODE */
+static int act_thread(char **args)
+{
+	pthread_t thread;
+	void *status;
+
+	if (pthread_create(&thread, NULL, thread_open, args) != 0 ||
+	    pthread_join(thread, &status) != 0)
+		return not_attempted("thread");
+	return (int)(long)status;
+}
+
+/* fork PATH MODE: in a grandchild of a new session whose parent is gone */
+static int act_fork(char **args)
+{
+	int status, ends[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe(ends) < 0)
+		return not_attempted("pipe");
+	pid = fork();
+	if (pid == 0) {
+		setsid();
+		if (fork() == 0) {
+			while (getppid() == pid)
+				;
+			byte = (char)act_open(args);
+			if (write(ends[1], &byte, 1) != 1)
+				_exit(NOT_ATTEMPTED);
+		}
+		_exit(0);
+	}
+	close(ends[1]);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return not_attempted("fork");
+	return read(ends[0], &byte, 1) == 1 ? byte : not_attempted("grandchild");
+}
+
+/* exec PATH: become it, with one argument "-c" "exit 0" for shells */
+static int act_exec(char **args)
+{
+	execl(args[0], args[0], "-c", "exit 0", NULL);
+	return result(-1);
+}
+
+/* memfd: open an own memory file again through /proc */
+static int act_memfd(char **args)
+{
+	char name[64];
+	int fd = memfd_create("probe", 0);
+
+	(void)args;
+	if (fd < 0)
+		return not_attempted("memfd");
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return result(open(name, O_RDWR));
+}
+
+/* pipe: open an own pipe again through /proc */
+static int act_pipe(char **args)
+{
+	char name[64];
+	int ends[2];
+
+	(void)args;
+	if (pipe(ends) < 0)
+		return not_attempted("pipe");
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", ends[1]);
+	return result(open(name, O_WRONLY));
+}
+
+/*
+ * deep DIR NAME MODE: go down name by name (NAME = "COMPONENT*COUNT/FILE"), so
+ * that paths longer than PATH_MAX can be reached; makes nothing.
+ */
+static int act_deep(char **args)
+{
+	char *component = strdup(args[1]), *star = strrchr(component, '*'), *file;
+	long i, n;
+
+	if (!star)
+		return not_attempted("NAME*COUNT/FILE");
+	*star = '\0';
+	n = strtol(star + 1, &file, 10);
+	if (chdir(args[0]) < 0)
+		return not_attempted(args[0]);
+	for (i = 0; i < n; i++)
+		if (chdir(component) < 0)
+			return not_attempted(component);
+	return result(open(file + 1, flags_of(args[2]), 0600));
+}
+
+/* wait PATH MODE: open it, print the status, each time a byte comes on stdin, until it ends */
+static int act_wait(char **args)
+{
+	char byte;
+
+	while (read(0, &byte, 1) == 1) {
+		int fd = open(args[0], flags_of(args[1]));
+
+		printf("%d\n", fd < 0 ? errno : 0);
+		fflush(stdout);
+		if (fd >= 0)
+			close(fd);
+	}
+	return ALLOWED;
+}
+
+/* loop PATH MODE SECONDS: open it again and again; any success is exit 0, all EXPECTED exit 10 */
+static int act_loop(char **args)
+{
+	struct timespec start, now;
+	double seconds = atof(args[2]);
+	unsigned long denied = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		int fd = open(args[0], flags_of(args[1]));
+
+		if (fd >= 0 || errno != expected)
+			return result(fd);
+		denied++;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - start.tv_sec + (now.tv_nsec - start.tv_nsec) / 1e9 < seconds);
+	printf("%lu\n", denied);
+	return EXPECTED;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int args;
+		int (*act)(char **args);
+	} acts[] = {
+		{"open", 2, act_open},	 {"openat", 3, act_openat}, {"openat2", 3, act_openat2},
+		{"chdir", 3, act_chdir}, {"fchdir", 3, act_fchdir}, {"fd", 3, act_fd},
+		{"gone", 3, act_gone},	 {"thread", 2, act_thread}, {"fork", 2, act_fork},
+		{"exec", 1, act_exec},	 {"memfd", 0, act_memfd},   {"pipe", 0, act_pipe},
+		{"deep", 3, act_deep},	 {"wait", 2, act_wait},	    {"loop", 3, act_loop},
+	};
+	size_t i;
+
+	argc--;
+	argv++;
+	if (argc >= 2 && strcmp(argv[0], "-e") == 0) {
+		expected = atoi(argv[1]);
+		argc -= 2;
+		argv += 2;
+	}
+	for (i = 0; argc && i < sizeof(acts) / sizeof(acts[0]); i++)
+		if (strcmp(acts[i].name, argv[0]) == 0 && acts[i].args == argc - 1)
+			return acts[i].act(argv + 1);
+	fprintf(stderr, "probe: unknown act or wrong number of arguments\n");
+	return NOT_ATTEMPTED;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From the kernel's record to JSON and to a line of text. */
+#include <linux/magic.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "policy/util.h"
+#include "user/cleanup.h"
+#include "user/event.h"
+
+#include "selftests/unit/fake_kernel.h"
+
+static void *image;
+static const char *anchor_name = "/home/me";
+
+static const char *anchor(void *userdata, const struct rf_anchor_key *key, uint32_t name)
+{
+	(void)userdata;
+	return key->ino == 42 && name == 1 ? anchor_name : NULL;
+}
+
+static struct rf_event sample(const char *path)
+{
+	struct rf_event event = {
+		.session = 3,
+		.policy = 9,
+		.cgroup = 77,
+		.pid = (uint32_t)getpid(),
+		.tgid = (uint32_t)getpid(),
+		.ns_pid = 5,
+		.uid = 1000,
+		.decision = RF_DENY,
+		.op = RF_OP_OPEN,
+		.reason = RF_REASON_RULE,
+		.want = RF_READ | RF_MODIFY,
+		.missing = RF_READ | RF_MODIFY,
+		.rule = 1,
+		.comm = "cat\n",
+		.anchor = {.policy = 9, .ino = 42},
+		.anchor_name = 1,
+		.path_len = (uint32_t)strlen(path),
+	};
+
+	memcpy(event.path, path, event.path_len);
+	return event;
+}
+
+static json_t *json_of(const struct rf_event *event)
+{
+	const struct rf_event_context context = {
+		.session = "p-00ff00",
+		.policy = "p",
+		.mode = "enforce",
+		.image = image,
+		.anchor = anchor,
+		.seq = 12,
+	};
+	json_t *json = rf_event_json(event, &context);
+
+	assert_non_null(json);
+	return json;
+}
+
+static void text_is(const json_t *json, const char *key, const char *text)
+{
+	assert_string_equal(json_string_value(json_object_get(json, key)), text);
+}
+
+static void number_is(const json_t *json, const char *key, json_int_t n)
+{
+	assert_true(json_is_integer(json_object_get(json, key)));
+	assert_int_equal(json_integer_value(json_object_get(json, key)), n);
+}
+
+static void all_fields(void **state)
+{
+	static const char *const order[] = {
+		"time",	  "seq",  "session", "policy", "mode",	 "verdict", "op",
+		"rights", "path", "rule",    "reason", "pid",	 "tgid",    "ns_pid",
+		"uid",	  "comm", "exe",     "cgroup", "count"};
+	struct rf_event event = sample("/.ssh/id\xff");
+	_cleanup_json_ json_t *json = json_of(&event);
+	const json_t *rule = json_object_get(json, "rule"), *value;
+	char exe[4096];
+	const char *key;
+	size_t i = 0;
+
+	(void)state;
+	json_object_foreach (json, key, value)
+		assert_string_equal(key, order[i++]);
+	assert_int_equal(i, RF_COUNT(order));
+	number_is(json, "seq", 12);
+	text_is(json, "session", "p-00ff00");
+	text_is(json, "policy", "p");
+	text_is(json, "mode", "enforce");
+	text_is(json, "verdict", "deny");
+	text_is(json, "op", "open");
+	text_is(json, "path", "/home/me/.ssh/id\\xff");
+	text_is(json, "reason", "rule");
+	text_is(json, "comm", "cat\\x0a");
+	number_is(json, "pid", getpid());
+	number_is(json, "ns_pid", 5);
+	number_is(json, "uid", 1000);
+	number_is(json, "cgroup", 77);
+	number_is(json, "count", 1);
+	text_is(rule, "file", FAKE_RULE_FILE);
+	text_is(rule, "text", FAKE_RULE_TEXT);
+	number_is(rule, "line", 7);
+	number_is(rule, "n", 1);
+	assert_int_equal(json_array_size(json_object_get(json, "rights")), 2);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(json, "rights"), 1)),
+			    "modify");
+	exe[readlink("/proc/self/exe", exe, sizeof(exe) - 1)] = 0;
+	text_is(json, "exe", exe);
+}
+
+static void path_is(struct rf_event *event, const char *path, bool partial)
+{
+	_cleanup_json_ json_t *json = json_of(event);
+
+	text_is(json, "path", path);
+	assert_int_equal(json_is_true(json_object_get(json, "partial")), partial);
+}
+
+static void paths(void **state)
+{
+	struct rf_event event = sample("");
+
+	(void)state;
+	path_is(&event, "/home/me", false);
+	anchor_name = "/";
+	path_is(&event, "/", false);
+	event = sample("/etc/passwd");
+	path_is(&event, "/etc/passwd", false);
+	anchor_name = "/home/me";
+	event.anchor.ino = 1; /* not known */
+	path_is(&event, "/etc/passwd", true);
+	event.flags = RF_EVENT_NO_ANCHOR;
+	event.anchor.ino = 42;
+	path_is(&event, "/etc/passwd", true);
+	event = sample("/memfd:x");
+	event.flags = RF_EVENT_DETACHED;
+	event.magic = TMPFS_MAGIC;
+	path_is(&event, "memfd:x", false);
+	event = sample("");
+	event.flags = RF_EVENT_DETACHED;
+	event.magic = PIPEFS_MAGIC;
+	path_is(&event, "pipe", false);
+	event.magic = 1;
+	path_is(&event, "detached", false);
+}
+
+static void other_outcomes(void **state)
+{
+	struct rf_event event = sample("/x");
+	_cleanup_json_ json_t *json = NULL, *by_default = NULL, *deep = NULL;
+
+	(void)state;
+	event.decision = RF_ALLOW;
+	event.missing = 0;
+	event.flags = RF_EVENT_TRUNCATED;
+	event.tgid = 0x7fffffff; /* gone */
+	json = json_of(&event);
+	text_is(json, "verdict", "allow");
+	assert_int_equal(json_array_size(json_object_get(json, "rights")), 2);
+	assert_true(json_is_true(json_object_get(json, "truncated")));
+	assert_null(json_object_get(json, "exe"));
+
+	event.decision = RF_WOULD_DENY;
+	event.missing = RF_READ;
+	event.rule = 0;
+	event.reason = RF_REASON_DEFAULT;
+	by_default = json_of(&event);
+	text_is(by_default, "verdict", "would-deny");
+	assert_true(json_is_true(json_object_get(by_default, "default")));
+	assert_null(json_object_get(by_default, "rule"));
+
+	event.reason = RF_REASON_TOO_DEEP;
+	event.rule = 2; /* the image has one */
+	event.op = 200;
+	event.path_len = 0xffffffff;
+	deep = json_of(&event);
+	text_is(deep, "reason", "too-deep");
+	text_is(deep, "op", "unknown");
+	assert_null(json_object_get(deep, "default"));
+	assert_null(json_object_get(deep, "rule"));
+}
+
+static void times(void **state)
+{
+	_cleanup_json_ json_t *now = rf_event_time(0);
+	struct tm tm = {0};
+	time_t s;
+
+	(void)state;
+	assert_int_equal(json_string_length(now), strlen("2026-01-01T00:00:00.123456789Z"));
+	assert_non_null(strptime(json_string_value(now), "%Y-%m-%dT%H:%M:%S", &tm));
+	s = timegm(&tm);
+	assert_true(labs(time(NULL) - s) <= 2);
+}
+
+static void lines(void **state)
+{
+	struct rf_event event = sample("/.ssh/id");
+	_cleanup_json_ json_t *json = json_of(&event), *lost = NULL, *odd = NULL;
+	_cleanup_free_ char *text = NULL, *colour = NULL, *lost_text = NULL, *odd_text = NULL;
+	char expected[256];
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	json_object_set_new(json, "time", json_string("2026-11-29T17:34:21.123456789Z"));
+	text = rf_event_text(json, false);
+	snprintf(expected, sizeof(expected),
+		 "17:34:21.123 p-00ff00 deny open /home/me/.ssh/id read+modify  "
+		 "p.yaml:7: deny all ~/.ssh  cat\\x0a[%d]",
+		 (int)getpid());
+	assert_string_equal(text, expected);
+	colour = rf_event_text(json, true);
+	assert_non_null(strstr(colour, "\033[31mdeny\033[0m"));
+	lost = json_pack("{s:s, s:s, s:s, s:s, s:i}", "time", "2026-11-29T17:34:21.1Z", "session",
+			 "p-00ff00", "op", "lost", "reason", "ring-full", "count", 3);
+	lost_text = rf_event_text(lost, false);
+	assert_string_equal(lost_text,
+			    "2026-11-29T17:34:21.1Z p-00ff00 lost 3 events (ring-full)");
+	odd = json_pack("{s:i, s:[i], s:s, s:n}", "time", 3, "rights", 3, "rule", "x", "path");
+	odd_text = rf_event_text(odd, false);
+	assert_non_null(odd_text);
+}
+
+static void names(void **state)
+{
+	char buf[48];
+
+	(void)state;
+	for (unsigned int i = 0; i < RF_OPS; i++)
+		assert_string_not_equal(rf_op_name(i), "unknown");
+	for (unsigned int i = 0; i < RF_DECISIONS; i++)
+		assert_string_not_equal(rf_decision_name(i), "unknown");
+	for (unsigned int i = 0; i < RF_REASONS; i++)
+		assert_string_not_equal(rf_reason_name(i), "unknown");
+	assert_string_equal(rf_reason_name(RF_REASONS), "unknown");
+	assert_string_equal(rf_rights_text(0, buf, sizeof(buf)), "none");
+	assert_string_equal(rf_rights_text(RF_ALL_RIGHTS, buf, sizeof(buf)),
+			    "read+modify+create+delete+attr+exec");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_fields), cmocka_unit_test(paths),
+		cmocka_unit_test(other_outcomes), cmocka_unit_test(times),
+		cmocka_unit_test(lines), cmocka_unit_test(names),
+	};
+	size_t size;
+	int failed;
+
+	image = fake_image(&size);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	free(image);
+	fake_reset();
+	return failed;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A kernel side of memory alone: all of user/kernel.h, linked in the place of
+ * user/kernel.c. It keeps count of what it is asked to hold, fails where a test
+ * says so, and its events come from the test. Also the small image it is fed with.
+ */
+#ifndef RF_UNIT_FAKE_KERNEL_H
+#define RF_UNIT_FAKE_KERNEL_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "policy/image.h"
+#include "user/kernel.h"
+
+#define FAKE_SLOTS 16
+#define FAKE_ANCHORS 1024
+#define FAKE_EVENTS 8192
+
+struct rf_kernel {
+	bool open, adopted;
+	const char *fail; /* name of the function that fails, */
+	int error; /* with this, */
+	int after; /* after so many calls that do not */
+	uint64_t next_session, next_policy;
+	void *image[FAKE_SLOTS];
+	size_t image_size[FAKE_SLOTS];
+	unsigned int image_refs[FAKE_SLOTS];
+	struct {
+		struct rf_anchor_key key;
+		struct rf_anchor anchor;
+	} anchors[FAKE_ANCHORS];
+	size_t n_anchors;
+	struct rf_kernel_session sessions[FAKE_SLOTS]; /* id 0: free */
+	struct rf_counters counters[FAKE_SLOTS];
+	struct rf_event *events[FAKE_EVENTS];
+	size_t n_events;
+	int fd;
+	unsigned int unloads;
+};
+
+static struct rf_kernel fake = {.fd = -1};
+
+static bool fake_fails(const char *name)
+{
+	return fake.fail && !strcmp(fake.fail, name) && fake.after-- <= 0;
+}
+
+static void fake_fail(const char *name, int error, int after)
+{
+	fake.fail = name;
+	fake.error = error;
+	fake.after = after;
+}
+
+static unsigned int fake_images(void)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < FAKE_SLOTS; i++)
+		n += fake.image_refs[i];
+	return n;
+}
+
+static unsigned int fake_sessions(void)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < FAKE_SLOTS; i++)
+		n += fake.sessions[i].id != 0;
+	return n;
+}
+
+static void fake_reset(void)
+{
+	for (size_t i = 0; i < FAKE_SLOTS; i++)
+		free(fake.image[i]);
+	for (size_t i = 0; i < fake.n_events; i++)
+		free(fake.events[i]);
+	if (fake.fd >= 0)
+		close(fake.fd);
+	fake = (struct rf_kernel){.fd = -1};
+}
+
+/* The next of the events; `path` below the anchor. */
+static struct rf_event *fake_event(uint64_t session, const struct rf_anchor_key *key, uint32_t name,
+				   const char *path)
+{
+	struct rf_event *event = calloc(1, sizeof(*event));
+	uint64_t one = 1;
+
+	if (!event)
+		abort();
+	event->session = session;
+	event->time = 1;
+	event->decision = RF_DENY;
+	event->op = RF_OP_OPEN;
+	event->reason = RF_REASON_RULE;
+	event->rule = 1;
+	event->want = RF_READ | RF_MODIFY;
+	event->missing = RF_READ;
+	event->tgid = event->pid = (uint32_t)getpid();
+	memcpy(event->comm, "test", 5);
+	if (key)
+		event->anchor = *key;
+	else
+		event->flags = RF_EVENT_NO_ANCHOR;
+	event->anchor_name = name;
+	event->path_len = (uint32_t)strlen(path);
+	memcpy(event->path, path, event->path_len);
+	fake.events[fake.n_events++] = event;
+	if (fake.fd >= 0 && write(fake.fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+	return event;
+}
+
+int rf_kernel_open(const char *pin_dir, struct rf_diags *diags, struct rf_kernel **ret_kernel)
+{
+	(void)pin_dir;
+	if (fake_fails("open")) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, "boot with lsm=...,bpf", "bpf is no LSM here");
+		return fake.error;
+	}
+	fake.adopted = fake.open;
+	fake.open = true;
+	if (fake.fd < 0)
+		fake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*ret_kernel = &fake;
+	return fake.fd < 0 ? -errno : 0;
+}
+
+bool rf_kernel_adopted(const struct rf_kernel *kernel)
+{
+	return kernel->adopted;
+}
+
+/* References to images are the daemon's, not the kernel's. */
+void rf_kernel_close(struct rf_kernel *kernel)
+{
+	if (kernel)
+		memset(kernel->image_refs, 0, sizeof(kernel->image_refs));
+}
+
+int rf_kernel_unload(struct rf_kernel *kernel)
+{
+	kernel->unloads++;
+	kernel->open = false;
+	rf_kernel_close(kernel);
+	return 0;
+}
+
+uint64_t rf_kernel_next_session(struct rf_kernel *kernel)
+{
+	return ++kernel->next_session;
+}
+
+uint64_t rf_kernel_next_policy(struct rf_kernel *kernel)
+{
+	return ++kernel->next_policy;
+}
+
+int rf_kernel_put_image(struct rf_kernel *kernel, const void *image, size_t size,
+			struct rf_diags *diags, struct rf_image_ref *ret_ref)
+{
+	int err = fake_fails("put_image") ? fake.error : rf_image_verify(image, size, diags);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < FAKE_SLOTS; i++) {
+		if (kernel->image[i])
+			continue;
+		kernel->image[i] = malloc(size);
+		if (!kernel->image[i])
+			return -ENOMEM;
+		memcpy(kernel->image[i], image, size);
+		kernel->image_size[i] = size;
+		kernel->image_refs[i] = 1;
+		*ret_ref = (struct rf_image_ref){.class = RF_CLASS_16K, .slot = i};
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+void rf_kernel_drop_image(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	if (!kernel->image_refs[ref.slot] || --kernel->image_refs[ref.slot])
+		return;
+	free(kernel->image[ref.slot]);
+	kernel->image[ref.slot] = NULL;
+}
+
+int rf_kernel_get_image(struct rf_kernel *kernel, struct rf_image_ref ref, void **ret_image,
+			size_t *ret_size)
+{
+	void *copy;
+
+	if (ref.slot >= FAKE_SLOTS || !kernel->image[ref.slot])
+		return -ENOENT;
+	copy = malloc(kernel->image_size[ref.slot]);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, kernel->image[ref.slot], kernel->image_size[ref.slot]);
+	*ret_image = copy;
+	*ret_size = kernel->image_size[ref.slot];
+	return 0;
+}
+
+int rf_kernel_hold_image(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	if (ref.slot >= FAKE_SLOTS || !kernel->image[ref.slot])
+		return -ENOENT;
+	kernel->image_refs[ref.slot]++;
+	return 0;
+}
+
+int rf_kernel_identify(struct rf_kernel *kernel, const int *fds, size_t n,
+		       struct rf_identity *ret_identities)
+{
+	(void)kernel;
+	if (fake_fails("identify"))
+		return fake.error;
+	for (size_t i = 0; i < n; i++) {
+		struct statfs fs;
+		struct stat st;
+
+		if (fstat(fds[i], &st) || fstatfs(fds[i], &fs))
+			return -EBADF;
+		ret_identities[i] = (struct rf_identity){
+			.fd = (uint32_t)fds[i],
+			.dev = major(st.st_dev) << 20 | minor(st.st_dev),
+			.ino = st.st_ino,
+			.mode = st.st_mode,
+			.magic = (uint64_t)fs.f_type,
+		};
+	}
+	return 0;
+}
+
+int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
+			 const struct rf_identity *object, uint32_t state, uint32_t flags,
+			 uint32_t *ret_name)
+{
+	const struct rf_anchor_key key = {.policy = policy,
+					  .ino = object->ino,
+					  .subvol = object->subvol,
+					  .dev = object->dev,
+					  .generation = object->generation};
+	uint64_t word = RF_NAME_WORD(policy, state, flags);
+	size_t i;
+
+	if (fake_fails("add_anchor"))
+		return fake.error;
+	for (i = 0; i < kernel->n_anchors; i++)
+		if (!memcmp(&kernel->anchors[i].key, &key, sizeof(key)))
+			break;
+	if (i == FAKE_ANCHORS)
+		return -ENOSPC;
+	kernel->anchors[i].key = key;
+	if (i == kernel->n_anchors) {
+		memset(&kernel->anchors[i].anchor, 0, sizeof(struct rf_anchor));
+		kernel->n_anchors++;
+	}
+	for (uint32_t k = 0; k < RF_ANCHOR_NAMES; k++) {
+		__u64 *name = &kernel->anchors[i].anchor.name[k];
+
+		if (*name && *name != word)
+			continue;
+		*name = word;
+		*ret_name = k;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+int rf_kernel_drop_anchors(struct rf_kernel *kernel, uint64_t policy)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < kernel->n_anchors; i++)
+		if (kernel->anchors[i].key.policy != policy)
+			kernel->anchors[kept++] = kernel->anchors[i];
+	kernel->n_anchors = kept;
+	return 0;
+}
+
+int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *session)
+{
+	if (fake_fails("start_session"))
+		return fake.error;
+	for (uint32_t i = 0; i < FAKE_SLOTS; i++) {
+		if (kernel->sessions[i].id)
+			continue;
+		session->slot = i;
+		kernel->sessions[i] = *session;
+		kernel->counters[i] = (struct rf_counters){.session = session->id};
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			     uint64_t word)
+{
+	kernel->sessions[session->slot].word = word;
+	return 0;
+}
+
+int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session)
+{
+	if (kernel->sessions[session->slot].id != session->id)
+		return -ESRCH;
+	kernel->sessions[session->slot].id = 0;
+	return 0;
+}
+
+int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counters *ret_counters)
+{
+	*ret_counters = kernel->counters[slot];
+	return 0;
+}
+
+int rf_kernel_events_fd(const struct rf_kernel *kernel)
+{
+	return kernel->fd;
+}
+
+int rf_kernel_consume(struct rf_kernel *kernel,
+		      void (*event)(void *userdata, const struct rf_event *event, size_t size),
+		      void *userdata)
+{
+	uint64_t count;
+	int n = (int)kernel->n_events;
+
+	if (read(kernel->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return -errno;
+	for (size_t i = 0; i < kernel->n_events; i++) {
+		struct rf_event *e = kernel->events[i];
+
+		event(userdata, e, offsetof(struct rf_event, path) + e->path_len);
+		free(e);
+	}
+	kernel->n_events = 0;
+	return n;
+}
+
+/*
+ * An image with a state for each length of a path up to eight bytes, so that names of
+ * different lengths differ, and one rule.
+ */
+#define FAKE_RULE_FILE "p.yaml"
+#define FAKE_RULE_TEXT "deny all ~/.ssh"
+
+static void *fake_image(size_t *ret_size)
+{
+	static const char strings[] = FAKE_RULE_FILE "\0" FAKE_RULE_TEXT;
+	const uint32_t states = 10, words = (sizeof(strings) + 7) / 8;
+	const size_t all = sizeof(struct rf_image) / 8 + states + 1 + RF_ACCEPT_WORDS +
+			   RF_RULE_WORDS + words;
+	__u64 *image = calloc(all, 8);
+	struct rf_image *head = (struct rf_image *)image;
+	struct rf_rule *rule;
+
+	if (!image)
+		abort();
+	*head = (struct rf_image){
+		.magic = RF_IMAGE_MAGIC,
+		.version = RF_IMAGE_VERSION,
+		.size = (uint32_t)(all * 8),
+		.start = 1,
+		.nstates = states,
+		.ncells = 1,
+		.naccepts = 1,
+		.nrules = 1,
+		.nstrings = sizeof(strings),
+		.states = sizeof(*head) / 8,
+	};
+	head->cells = head->states + states;
+	head->accepts = head->cells + 1;
+	head->rules = head->accepts + RF_ACCEPT_WORDS;
+	head->strings = head->rules + RF_RULE_WORDS;
+	for (uint32_t i = 1; i < states; i++)
+		image[head->states + i] = RF_STATE(0, i + 1 < states ? i + 1 : i, 0, 0);
+	rule = (struct rf_rule *)(image + head->rules);
+	*rule = (struct rf_rule){.file = 0, .line = 7, .text = sizeof(FAKE_RULE_FILE), .column = 3};
+	memcpy(image + head->strings, strings, sizeof(strings));
+	head->checksum = (uint32_t)crc32(0, (const Bytef *)image, (uInt)(all * 8));
+	*ret_size = all * 8;
+	return image;
+}
+
+#endif

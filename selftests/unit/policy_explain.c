@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From text to verdict: order of rules, rights, directories, names, and the rule that decided. */
+#include "selftests/unit/policy.h"
+
+static void check(const char *text, const char *const acts[][2], const int *lines, size_t n)
+{
+	struct rf_diags diags = {0};
+	size_t size;
+	void *image = test_image(text, &diags, &size);
+
+	for (size_t i = 0; i < n; i++) {
+		int line = test_judge(image, acts[i][0], acts[i][1]);
+
+		if (line != lines[i])
+			fail_msg("%s %s: %d instead of %d", acts[i][0], acts[i][1], line, lines[i]);
+	}
+	free(image);
+	rf_diags_done(&diags);
+}
+
+#define CHECK(text, ...)                                                                           \
+	do {                                                                                       \
+		static const struct {                                                              \
+			const char *act[2];                                                        \
+			int line;                                                                  \
+		} rows[] = {__VA_ARGS__};                                                          \
+		const char *acts[sizeof(rows) / sizeof(*rows)][2];                                 \
+		int lines[sizeof(rows) / sizeof(*rows)];                                           \
+                                                                                                   \
+		for (size_t row = 0; row < sizeof(rows) / sizeof(*rows); row++) {                  \
+			acts[row][0] = rows[row].act[0];                                           \
+			acts[row][1] = rows[row].act[1];                                           \
+			lines[row] = rows[row].line;                                               \
+		}                                                                                  \
+		check(text, (const char *const(*)[2])acts, lines, sizeof(rows) / sizeof(*rows));   \
+	} while (0)
+
+static void test_order(void **state)
+{
+	(void)state;
+	CHECK(HEAD "files:\n"
+		   "  - allow: [read, exec]\n"
+		   "    paths:\n"
+		   "      - /usr\n" /* 6 */
+		   "      - ~\n" /* 7 */
+		   "  - deny: all\n"
+		   "    paths: [~/.ssh]\n" /* 9 */
+		   "  - allow: read\n"
+		   "    paths: [~/.ssh/known_hosts]\n" /* 11 */
+		   "    reopens: true\n"
+		   "  - forbid: all\n"
+		   "    paths: [/usr/secret]\n" /* 14 */
+		   "  - allow: all\n"
+		   "    paths: [/usr/secret/open]\n", /* 16 */
+	      {{"read", "/usr"}, 6}, {{"read", "/usr/bin/ls"}, 6}, {{"exec", "/usr/bin/ls"}, 6},
+	      {{"write", "/usr/bin/ls"}, 0}, {{"read", "/usrx"}, 0}, {{"read", "/us"}, 0},
+	      {{"read", "/"}, 0}, {{"read", "/home/u"}, 7}, {{"read", "/home"}, 0},
+	      {{"read", "/home/u/.ssh"}, -9}, {{"read", "/home/u/.ssh/id"}, -9},
+	      {{"read", "/home/u/.ssh/known_hosts"}, 11},
+	      {{"modify", "/home/u/.ssh/known_hosts"}, -9},
+	      {{"read", "/home/u/.ssh/known_hosts.old"}, -9}, {{"read", "/usr/secret/a"}, -14},
+	      {{"read", "/usr/secret/open/a"}, -14}, {{"read", "/usr/secretary"}, 6});
+}
+
+static void test_root(void **state)
+{
+	(void)state;
+	CHECK(HEAD
+	      "files:\n  - allow: read\n    paths: [/]\n  - deny: read\n    paths: [\"/*/x\"]\n",
+	      {{"read", "/"}, 5}, {{"read", "/a"}, 5}, {{"read", "/a/b/c"}, 5},
+	      {{"read", "/a/x"}, -7}, {{"read", "/a/x/y"}, -7}, {{"exec", "/a"}, 0});
+}
+
+static void test_default(void **state)
+{
+	(void)state;
+	CHECK(HEAD, {{"read", "/"}, 0}, {{"all", "/a/b"}, 0});
+}
+
+/* What a pattern matches, each line a promise of LANGUAGE.md. */
+static void test_patterns(void **state)
+{
+	(void)state;
+	CHECK(HEAD "files:\n  - allow: read\n    paths:\n"
+		   "      - \"/a/*.c\"\n" /* 6 */
+		   "      - \"/b/**\"\n" /* 7 */
+		   "      - \"/c/**/x\"\n" /* 8 */
+		   "      - \"/d/?\"\n" /* 9 */
+		   "      - \"/e/[a-c]\"\n" /* 10 */
+		   "      - \"/f/[!a-c]\"\n" /* 11 */
+		   "      - \"/g/{p,q/r}\"\n" /* 12 */
+		   "      - '/h/\\*'\n" /* 13 */
+		   "      - \"**/.env\"\n" /* 14 */
+		   "      - \"/i/*a*b*\"\n" /* 15 */
+		   "      - ${GLOB}\n", /* 16 */
+	      {{"read", "/a/x.c"}, 6}, {{"read", "/a/.c"}, 6}, {{"read", "/a/.x.c"}, 6},
+	      {{"read", "/a/x.cc"}, 0}, {{"read", "/a/y/x.c"}, 0}, {{"read", "/a/x.c/below"}, 6},
+	      {{"read", "/b"}, 0}, {{"read", "/b/x"}, 7}, {{"read", "/b/x/y"}, 7},
+	      {{"read", "/c/x"}, 8}, {{"read", "/c/y/z/x"}, 8}, {{"read", "/c/yx"}, 0},
+	      {{"read", "/c"}, 0}, {{"read", "/d/z"}, 9}, {{"read", "/d/\xff"}, 9},
+	      {{"read", "/d/ab"}, 0}, {{"read", "/e/b"}, 10}, {{"read", "/e/d"}, 0},
+	      {{"read", "/f/d"}, 11}, {{"read", "/f/b"}, 0}, {{"read", "/g/p"}, 12},
+	      {{"read", "/g/q/r"}, 12}, {{"read", "/g/q"}, 0}, {{"read", "/h/*"}, 13},
+	      {{"read", "/h/x"}, 0}, {{"read", "/.env"}, 14}, {{"read", "/z/.env"}, 14},
+	      {{"read", "/z/y/.env/x"}, 14}, {{"read", "/z/.envx"}, 0}, {{"read", "/i/xaxxbx"}, 15},
+	      {{"read", "/i/ba"}, 0}, {{"read", "/srv/[a*]{b,c}?\\x"}, 16},
+	      {{"read", "/srv/ab1x"}, 0});
+}
+
+/* Of several names a deny by any wins; without one, an allow by any is enough. */
+static void test_names(void **state)
+{
+	static const char text[] = HEAD "files:\n  - allow: read\n    paths: [/a]\n"
+					"  - deny: read\n    paths: [/b]\n";
+	const char *allow_deny[] = {"/a", "/b/x"}, *none_allow[] = {"/z", "/a"};
+	struct rf_explanation e;
+	struct rf_diags diags = {0};
+	size_t size;
+	void *image = test_image(text, &diags, &size);
+
+	(void)state;
+	assert_int_equal(rf_explain(image, RF_READ, allow_deny, 2, &e), 0);
+	assert_int_equal(e.verdict.missing, RF_READ);
+	assert_int_equal(e.verdict.name, 1);
+	assert_int_equal(e.rule.line, 7);
+	assert_string_equal(e.rule.text, "deny read /b");
+	assert_string_equal(e.rule.file, "t.yaml");
+	assert_int_equal(rf_explain(image, RF_READ, none_allow, 2, &e), 0);
+	assert_int_equal(e.verdict.missing, 0);
+	assert_int_equal(e.rule.line, 5);
+	free(image);
+	rf_diags_done(&diags);
+}
+
+static void test_not_paths(void **state)
+{
+	static const char *const not_paths[] = {"a", "/a/", "//", "/a//b", "/./a", "/a/..", "./a"};
+	struct rf_explanation e;
+	struct rf_diags diags = {0};
+	size_t size;
+	void *image = test_image(HEAD, &diags, &size);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(not_paths) / sizeof(*not_paths); i++)
+		assert_int_equal(rf_explain(image, RF_READ, &not_paths[i], 1, &e), -EINVAL);
+	free(image);
+	rf_diags_done(&diags);
+}
+
+static const struct {
+	const char *text;
+	unsigned int line;
+	const char *message; /* NULL: no warning but that of `exec` */
+} lints[] = {
+	{"  - deny: all\n    paths: [/a]\n  - allow: read\n    paths: [/a/b]\n", 7,
+	 "reopens a part"},
+	{"  - deny: all\n    paths: [/a]\n  - allow: read\n    paths: [/a/b]\n    reopens: true\n",
+	 0, NULL},
+	{"  - deny: all\n    paths: [/a/b]\n  - allow: read\n    paths: [/a]\n", 7,
+	 "reopens a part"},
+	{"  - deny: all\n    paths: [\"**/.env\"]\n  - allow: read\n    paths: [/a]\n", 7,
+	 "reopens a part of `deny all **/.env` (t.yaml:5)"},
+	{"  - deny: all\n    paths: [/a]\n  - allow: all\n    paths: [/a]\n", 7, "reopens a part"},
+	{"  - deny: write\n    paths: [/a]\n  - allow: read\n    paths: [/a/b]\n", 0, NULL},
+	{"  - allow: read\n    paths: [/a]\n  - deny: all\n    paths: [/a/b]\n", 0, NULL},
+	{"  - forbid: all\n    paths: [/a]\n  - allow: read\n    paths: [/a/b]\n", 7, "never win"},
+	{"  - allow: read\n    paths: [/a/b]\n  - allow: all\n    paths: [/a]\n", 5, "never win"},
+	{"  - allow: read\n    paths: [\"/a/*.c\"]\n  - allow: all\n    paths: [\"/a/**\"]\n", 5,
+	 "never win"},
+	{"  - allow: [read, exec]\n    paths: [/a/b]\n  - allow: read\n    paths: [/a]\n", 0, NULL},
+	{"  - deny: all\n    paths: [\"/[ab]/x\"]\n  - deny: read\n    paths: [/a/x, /b/x]\n", 0,
+	 NULL},
+	{"  - deny: read\n    paths: [\"/[ab]/x\"]\n  - deny: all\n    paths: [/a/x, /b/x]\n", 5,
+	 "never win"},
+};
+
+static void test_lint(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(lints) / sizeof(*lints); i++) {
+		struct rf_diags diags = {0};
+		bool found = !lints[i].message;
+		char text[300];
+		size_t size;
+
+		snprintf(text, sizeof(text), HEAD "files:\n%s", lints[i].text);
+		free(test_image(text, &diags, &size));
+		for (size_t k = 0; k < diags.n; k++) {
+			const struct rf_diag *d = &diags.items[k];
+
+			if (strstr(d->message, "no program can start"))
+				continue;
+			if (!lints[i].message)
+				fail_msg("%s%s", lints[i].text, d->message);
+			found |= d->severity == RF_WARNING && d->line == lints[i].line &&
+				 strstr(d->message, lints[i].message);
+		}
+		if (!found) {
+			test_show(&diags);
+			fail_msg("%sno warning: %s", lints[i].text, lints[i].message);
+		}
+		rf_diags_done(&diags);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),	cmocka_unit_test(test_root),
+		cmocka_unit_test(test_default), cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	cmocka_unit_test(test_not_paths),
+		cmocka_unit_test(test_lint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

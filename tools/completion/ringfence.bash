@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# bash completion of ringfence(1). Needs the package bash-completion.
+
+_ringfence_policies()
+{
+	local folder file
+	for folder in .ringfence ~/.config/ringfence /etc/ringfence \
+		{/usr/local,/usr}/share/ringfence/profiles; do
+		for file in "$folder"/*.yaml; do
+			[[ -e $file ]] && basename "$file" .yaml
+		done
+	done
+}
+
+_ringfence_sessions()
+{
+	local file
+	for file in /var/log/ringfence/*.jsonl; do
+		[[ -e $file ]] && basename "$file" .jsonl
+	done
+}
+
+_ringfence()
+{
+	local cur prev words cword command i options=--help
+	_init_completion || return
+	command=${words[1]}
+
+	if ((cword == 1)); then
+		mapfile -t COMPREPLY < <(compgen -W \
+			'run ps events status check help version --help --version' -- "$cur")
+		return
+	fi
+	case $command in
+	run) options='--policy --audit --user --var --events --keep --fail-on-deny --quiet --verbose --json --help' ;;
+	events) options='--follow --verdict --op --path --json --help' ;;
+	check) options='--json --user --var --help' ;;
+	ps | status | version) options='--json --help' ;;
+	help) options='run ps events status check version --help' ;;
+	esac
+
+	if [[ $command == run ]]; then
+		# Behind the options stands another command with a completion of its own.
+		for ((i = 2; i < cword; i++)); do
+			case ${words[i]} in
+			--)	_command_offset $((i + 1)); return ;;
+			--policy | --user | --var | --events) ((i++)) ;;
+			-*)	;;
+			*)	_command_offset "$i"; return ;;
+			esac
+		done
+	fi
+	case $command$prev in
+	run--policy) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur") ;;
+	run--user | check--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
+	run--events) _filedir ;;
+	run--var | check--var | events--path) ;;
+	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow lost' -- "$cur") ;;
+	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork' -- "$cur") ;;
+	*)
+		if [[ $cur == -* || $command == help ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+		elif [[ $command == check ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur")
+		elif [[ $command == events ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions)" -- "$cur")
+		elif [[ $command == run ]]; then
+			mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+		fi
+		;;
+	esac
+}
+complete -F _ringfence ringfence

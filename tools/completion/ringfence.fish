@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# fish completion of ringfence(1).
+
+function __ringfence_policies
+    for file in .ringfence/*.yaml ~/.config/ringfence/*.yaml /etc/ringfence/*.yaml /usr/local/share/ringfence/profiles/*.yaml /usr/share/ringfence/profiles/*.yaml
+        basename $file .yaml
+    end
+end
+
+function __ringfence_sessions
+    for file in /var/log/ringfence/*.jsonl
+        basename $file .jsonl
+    end
+end
+
+function __ringfence_in
+    set -l words (commandline -opc)
+    test (count $words) -gt 1; and contains -- $words[2] $argv
+end
+
+complete -c ringfence -f
+complete -c ringfence -n __fish_use_subcommand -l version -d 'print the version'
+complete -c ringfence -n __fish_use_subcommand -a run -d 'run a command in a new confined session'
+complete -c ringfence -n __fish_use_subcommand -a ps -d 'list the sessions'
+complete -c ringfence -n __fish_use_subcommand -a events -d 'show what sessions did'
+complete -c ringfence -n __fish_use_subcommand -a status -d 'show the daemon, its programs, and what is not enforced yet'
+complete -c ringfence -n __fish_use_subcommand -a check -d 'check a policy and say what is wrong with it'
+complete -c ringfence -n __fish_use_subcommand -a help -d 'explain a command'
+complete -c ringfence -n __fish_use_subcommand -a version -d 'print the version'
+
+complete -c ringfence -l help -d 'show help'
+complete -c ringfence -n '__ringfence_in ps events status check version run' -l json -d 'print JSON'
+
+complete -c ringfence -n '__ringfence_in run' -l policy -x -a '(__ringfence_policies) (__fish_complete_path)' -d policy
+complete -c ringfence -n '__ringfence_in run' -l audit -d 'only report'
+complete -c ringfence -n '__ringfence_in run check' -l user -x -a '(__fish_complete_users)' -d user
+complete -c ringfence -n '__ringfence_in run check' -l var -x -d 'set a variable, NAME=VALUE'
+complete -c ringfence -n '__ringfence_in run' -l events -r -F -d 'append events to a file'
+complete -c ringfence -n '__ringfence_in run' -l keep -d 'leave processes running'
+complete -c ringfence -n '__ringfence_in run' -l fail-on-deny -d 'exit with 1 if anything was denied'
+complete -c ringfence -n '__ringfence_in run' -l quiet -d 'no summary and no notes'
+complete -c ringfence -n '__ringfence_in run' -l verbose -d 'say more'
+complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --fcs-skip=2)'
+
+complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
+complete -c ringfence -n '__ringfence_in events' -l verdict -x -a 'deny would-deny allow lost' -d 'only this verdict'
+complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork' -d 'only this operation'
+complete -c ringfence -n '__ringfence_in events' -l path -x -d 'only matching paths'
+complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
+
+complete -c ringfence -n '__ringfence_in check' -a '(__ringfence_policies)'
+complete -c ringfence -n '__ringfence_in check' -F
+complete -c ringfence -n '__ringfence_in help' -a 'run ps events status check version'

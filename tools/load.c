@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From a policy's name to its image, for the commands that take one. */
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+#include "user/find.h"
+
+bool load_var(struct load *load, char *argument)
+{
+	const char *c = argument;
+
+	if (!isalpha((unsigned char)*c) && *c != '_')
+		return false;
+	while (isalnum((unsigned char)*c) || *c == '_')
+		c++;
+	if (*c != '=')
+		return false;
+	if (rf_grow(&load->vars, &load->vars_capacity, load->n_vars + 1, sizeof(*load->vars)) < 0)
+		return false;
+	load->vars[load->n_vars++] = argument;
+	return true;
+}
+
+static const char *given(const struct load *load, const char *name)
+{
+	size_t len = strlen(name);
+
+	/* The last one counts, as everywhere on a command line. */
+	for (size_t i = load->n_vars; i-- > 0;)
+		if (!strncmp(load->vars[i], name, len) && load->vars[i][len] == '=')
+			return load->vars[i] + len + 1;
+	return NULL;
+}
+
+static const char *variable(void *userdata, const char *name, bool env)
+{
+	struct load *load = userdata;
+
+	if (env)
+		return getenv(name);
+	if (!strcmp(name, "WORKSPACE")) {
+		load->workspace_used = true;
+		return load->workspace;
+	}
+	return strcmp(name, "HOME") ? given(load, name) : load->home;
+}
+
+static int parent(void *userdata, const char *name, const char *from, char **ret_file,
+		  char **ret_text, size_t *ret_size)
+{
+	const struct load *load = userdata;
+
+	return rf_find_policy(name, from, load->home, ret_file, ret_text, ret_size);
+}
+
+static void not_found(const struct load *load, int error, struct rf_diags *diags)
+{
+	_cleanup_free_ char *places = NULL, *hint = NULL;
+
+	if (error == EEXIST) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			"a project must not change what a policy's name means; give its path",
+			"the policy \"%s\" is in ./.ringfence and in another folder, too",
+			load->name);
+		return;
+	}
+	if (error != ENOENT || strchr(load->name, '/')) {
+		rf_diag(diags, RF_ERROR, load->name, 0, 0, NULL, "cannot read the policy: %s",
+			strerror(error));
+		return;
+	}
+	places = rf_find_places(load->home);
+	if (places && asprintf(&hint, "looked for %s.yaml in %s; a path needs a '/' in it",
+			       load->name, places) < 0)
+		hint = NULL;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, "there is no policy \"%s\"", load->name);
+}
+
+int load_policy(struct load *load, struct rf_diags *diags)
+{
+	const struct rf_policy_env env = {
+		.variable = variable,
+		.parent = parent,
+		.userdata = load,
+	};
+	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	int r;
+
+	if (home)
+		load->home = home;
+	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
+	if (!load->workspace) {
+		r = -errno;
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell the working directory: %s",
+			strerror(errno));
+		return r;
+	}
+
+	r = rf_find_policy(load->name, NULL, load->home, &load->file, &text, &size);
+	if (r < 0) {
+		not_found(load, -r, diags);
+		return r;
+	}
+	r = rf_policy_parse(load->file, text, size, &env, diags, &load->policy);
+	if (r == 0)
+		r = rf_policy_compile(load->policy, diags, &load->image, &load->size);
+	if (r == -ENOMEM)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "no memory");
+	return r;
+}
+
+void load_done(struct load *load)
+{
+	free(load->vars);
+	free(load->workspace);
+	free(load->file);
+	rf_policy_free(load->policy);
+	free(load->image);
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ringfence run: one command in a new session, from the policy's text to the
+ * command's exit status. The daemon makes the session and owns it; what it needs
+ * is prepared here with the caller's own rights.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+#include "user/client.h"
+#include "user/names.h"
+#include "user/run.h"
+#include "user/text.h"
+#include "user/unenforced.h"
+
+#define DEFAULT_POLICY "workspace-write"
+#define SUMMARY_LINES 20 /* of different denials that are shown */
+#define SUMMARY_MAX 1000 /* that are told apart; a session may have any number */
+
+enum {
+	KEY_POLICY = 'p',
+	KEY_AUDIT = 'a',
+	KEY_USER = 'u',
+	KEY_VAR = 'v',
+	KEY_EVENTS = 'e',
+	KEY_KEEP = 'k',
+	KEY_FAIL = 'f',
+	KEY_QUIET = 'q',
+	KEY_VERBOSE = 'V'
+};
+
+static const struct command_option options[] = {
+	{KEY_POLICY, "policy", "POLICY", "a policy's name or path (default: " DEFAULT_POLICY ")"},
+	{KEY_AUDIT, "audit", NULL, "only report what the policy would deny"},
+	{KEY_USER, "user", "USER", "run as this user (default: yours, also under sudo)"},
+	{KEY_VAR, "var", "NAME=VALUE", "set a variable of the policy; may be repeated"},
+	{KEY_EVENTS, "events", "FILE", "append the session's events to FILE, as JSON lines"},
+	{KEY_KEEP, "keep", NULL, "leave processes running, confined, when the command ends"},
+	{KEY_FAIL, "fail-on-deny", NULL, "exit with 1 if anything was denied"},
+	{KEY_QUIET, "quiet", NULL, "no summary and no notes"},
+	{KEY_VERBOSE, "verbose", NULL, "say more: the session's name, what is not enforced"},
+	{'j', "json", NULL, "print the summary as JSON, on stderr"},
+	OPTION_END,
+};
+
+struct run {
+	struct load load;
+	const char *user;
+	const char *events_file;
+	bool audit, keep, fail_on_deny, quiet, verbose, json;
+
+	struct rf_run_identity identity;
+	struct rf_names names;
+	struct rf_diags diags;
+	struct rf_client *client;
+	int events; /* descriptor of events_file, or -1 */
+	bool events_failed, daemon_gone;
+	int cgroup_procs;
+	json_t *session; /* the daemon's reply to start */
+	json_t *denials; /* one object for each kind of denial, in order */
+	long long not_shown; /* denials beyond SUMMARY_MAX */
+	json_t *end; /* the daemon's reply to end; NULL: unknown */
+};
+
+static void run_done(struct run *run)
+{
+	json_decref(run->end);
+	json_decref(run->denials);
+	json_decref(run->session);
+	rf_client_close(run->client);
+	if (run->cgroup_procs >= 0)
+		close(run->cgroup_procs);
+	if (run->events >= 0)
+		close(run->events);
+	rf_diags_done(&run->diags);
+	rf_names_done(&run->names);
+	rf_run_identity_done(&run->identity);
+	load_done(&run->load);
+}
+#define _cleanup_run_ __attribute__((cleanup(run_done)))
+
+/* ---- before -------------------------------------------------------------- */
+
+static bool at_or_above(const char *folder, const char *path)
+{
+	size_t len = strlen(folder);
+
+	return !strncmp(folder, path, len) && (!path[len] || path[len] == '/');
+}
+
+/*
+ * A workspace is writable. The root or a home as a workspace would hand over
+ * every key and start file there is.
+ */
+static int check_workspace(struct run *run)
+{
+	_cleanup_free_ char *workspace = realpath(run->load.workspace, NULL),
+			    *home = run->load.home ? realpath(run->load.home, NULL) : NULL;
+	const char *what;
+
+	/* One that does not exist cannot be the home. */
+	if (!run->load.workspace_used || !workspace)
+		return 0;
+	if (!strcmp(workspace, "/"))
+		what = "the root";
+	else if (home && !strcmp(workspace, home))
+		what = "a home";
+	else if (home && at_or_above(workspace, home))
+		what = "above a home";
+	else
+		return 0;
+	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
+		"go to the project's folder, or name one with --var WORKSPACE=FOLDER",
+		"refusing %s as the workspace: it is %s", run->load.workspace, what);
+	return -EPERM;
+}
+
+static int open_events(struct run *run)
+{
+	int r;
+
+	if (!run->events_file)
+		return 0;
+	run->events =
+		open(run->events_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	if (run->events >= 0)
+		return 0;
+	r = -errno;
+	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "cannot write events to %s: %s",
+		run->events_file, strerror(-r));
+	return r;
+}
+
+/* The image in memory that nobody can change any more, so that the daemon judges what it loads. */
+static int seal_image(struct run *run, int *ret_fd)
+{
+	const unsigned char *bytes = run->load.image;
+	size_t left = run->load.size;
+	int fd, r;
+
+	fd = memfd_create("ringfence-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		goto failed;
+	while (left > 0) {
+		ssize_t n = write(fd, bytes, left);
+
+		if (n < 0)
+			goto failed;
+		bytes += n;
+		left -= (size_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		goto failed;
+	*ret_fd = fd;
+	return 0;
+
+failed:
+	r = -errno;
+	if (fd >= 0)
+		close(fd);
+	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "cannot hold the policy's image: %s",
+		strerror(-r));
+	return r;
+}
+
+static json_t *escaped(const char *text)
+{
+	_cleanup_free_ char *safe = rf_escape(text, strlen(text));
+
+	return safe ? json_string(safe) : NULL;
+}
+
+static json_t *start_request(const struct run *run, char **argv)
+{
+	const struct rf_policy *policy = run->load.policy;
+	_cleanup_free_ char *cwd = getcwd(NULL, 0);
+	json_t *command = json_array();
+
+	for (; command && *argv; argv++) {
+		if (json_array_append_new(command, escaped(*argv)) < 0) {
+			json_decref(command);
+			command = NULL;
+			break;
+		}
+	}
+	/* A missing value makes json_pack release the others and return NULL. */
+	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:b}", "op", "start",
+			 "policy", rf_policy_name(policy), "policy_file", escaped(run->load.file),
+			 "audit", run->audit || rf_policy_audit(policy), "log_all",
+			 rf_policy_log_all(policy), "command", command, "user",
+			 escaped(run->identity.name ? run->identity.name : ""), "uid",
+			 (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid",
+			 (int)getpid(), "events", 1);
+}
+
+static int start(struct run *run, char **argv)
+{
+	json_t *request;
+	int image = -1, r;
+
+	r = rf_names_collect(run->load.policy, run->load.image, &run->diags, &run->names);
+	if (r == 0)
+		r = rf_client_connect(true, &run->diags, &run->client);
+	if (r == 0)
+		r = rf_client_anchor(run->client, &run->names, &run->diags);
+	if (r < 0)
+		return r;
+	/* Thousands of descriptors, which the session does not need. */
+	rf_names_done(&run->names);
+	run->names = (struct rf_names){0};
+
+	request = start_request(run, argv);
+	if (!request) {
+		rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "no memory");
+		return -ENOMEM;
+	}
+	r = seal_image(run, &image);
+	if (r < 0) {
+		json_decref(request);
+		return r;
+	}
+	r = rf_client_call(run->client, request, &image, 1, &run->diags, &run->session,
+			   &run->cgroup_procs, NULL);
+	close(image);
+	if (r == 0 && run->cgroup_procs < 0) {
+		rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL,
+			"ringfenced started a session without its cgroup");
+		r = -EPROTO;
+	}
+	return r;
+}
+
+/* ---- while it runs ------------------------------------------------------- */
+
+static void write_event(struct run *run, const json_t *event)
+{
+	_cleanup_free_ char *line = json_dumps(event, JSON_COMPACT);
+	size_t len = line ? strlen(line) : 0, done = 0;
+
+	if (!line)
+		goto failed;
+	line[len++] = '\n'; /* over the NUL */
+	while (done < len) {
+		ssize_t n = write(run->events, line + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			goto failed;
+		done += (size_t)n;
+	}
+	return;
+
+failed:
+	if (!run->events_failed)
+		say("an event could not be written to %s: %s", run->events_file, strerror(errno));
+	run->events_failed = true;
+}
+
+/* Equal denials are one line of the summary. */
+static void count_denial(struct run *run, const json_t *event)
+{
+	const json_t *rule = json_object_get(event, "rule");
+	long long count = json_number(event, "count");
+	_cleanup_free_ char *key = NULL;
+	json_t *known, *one;
+
+	if (count < 1)
+		count = 1;
+	if (asprintf(&key, "%s\n%s\n%s\n%s\n%s\n%lld", json_text(event, "verdict"),
+		     json_text(event, "op"), json_text(event, "path"), json_text(event, "reason"),
+		     json_text(rule, "file"), json_number(rule, "line")) < 0)
+		key = NULL;
+	known = key ? json_object_get(run->denials, key) : NULL;
+	if (known) {
+		json_object_set_new(known, "count",
+				    json_integer(json_number(known, "count") + count));
+		return;
+	}
+	one = json_object();
+	if (!key || json_object_size(run->denials) >= SUMMARY_MAX || !one) {
+		json_decref(one);
+		run->not_shown += count;
+		return;
+	}
+	for (const char *const *name = (const char *const[]){"verdict", "op", "rights", "path",
+							     "rule", "default", "reason", NULL};
+	     *name; name++) {
+		json_t *value = json_object_get(event, *name);
+
+		if (value)
+			json_object_set(one, *name, value);
+	}
+	json_object_set_new(one, "count", json_integer(count));
+	if (json_object_set_new(run->denials, key, one) < 0)
+		run->not_shown += count;
+}
+
+static void on_event(void *userdata, json_t *event)
+{
+	struct run *run = userdata;
+	const char *verdict = json_text(event, "verdict");
+
+	if (run->events >= 0)
+		write_event(run, event);
+	if (!strcmp(verdict, "deny") || !strcmp(verdict, "would-deny"))
+		count_denial(run, event);
+}
+
+static bool readable(void *userdata)
+{
+	struct run *run = userdata;
+
+	if (rf_client_dispatch(run->client) > 0)
+		return true;
+	run->daemon_gone = true;
+	say("ringfenced has gone. The session stays confined, but its events are not seen here "
+	    "any longer");
+	return false;
+}
+
+/* ---- after ---------------------------------------------------------------- */
+
+static void end(struct run *run)
+{
+	json_t *request;
+
+	if (run->daemon_gone)
+		return;
+	request = json_pack("{s:s, s:b}", "op", "end", "keep", run->keep);
+	if (request)
+		rf_client_call(run->client, request, NULL, 0, &run->diags, &run->end, NULL, NULL);
+	print_diags(&run->diags);
+}
+
+static void print_denials(const struct run *run)
+{
+	_cleanup_table_ struct table table = {.columns = 5};
+	size_t shown = 0, kinds = json_object_size(run->denials);
+	const char *key;
+	json_t *one;
+
+	json_object_foreach (run->denials, key, one) {
+		const json_t *rule = json_object_get(one, "rule");
+		_cleanup_free_ char *place = NULL, *times = NULL;
+
+		if (shown++ == SUMMARY_LINES)
+			break;
+		if (asprintf(&times, "%lldx", json_number(one, "count")) < 0)
+			times = NULL;
+		if (!rule)
+			place = strdup(json_text(one, "reason"));
+		else if (asprintf(&place, "%s:%lld", json_text(rule, "file"),
+				  json_number(rule, "line")) < 0)
+			place = NULL;
+		table_row(&table,
+			  (const char *const[]){json_text(one, "verdict"), json_text(one, "op"),
+						times ? times : "", json_text(one, "path"),
+						place ? place : ""});
+	}
+	table_print(&table, stderr, "  ");
+	if (kinds > SUMMARY_LINES || run->not_shown)
+		say("and others: ringfence events %s", json_text(run->session, "session"));
+}
+
+static void print_summary(const struct run *run)
+{
+	const char *name = json_text(run->session, "session");
+	long long denied = json_number(run->end, "denied"),
+		  would = json_number(run->end, "would_deny"), lost = json_number(run->end, "lost"),
+		  killed = json_number(run->end, "killed");
+
+	if (!run->end)
+		say("session %s: how it ended is not known, since ringfenced has gone", name);
+	else if (denied || would || lost || run->verbose)
+		say("session %s: %lld denied, %lld would be denied, %lld events lost", name, denied,
+		    would, lost);
+	print_denials(run);
+	if (killed)
+		say("%lld process%s that the command left behind %s killed", killed,
+		    killed == 1 ? "" : "es", killed == 1 ? "was" : "were");
+	if (run->keep && run->end)
+		say("session %s goes on; see ringfence ps", name);
+}
+
+static void print_json_summary(const struct run *run, int status)
+{
+	_cleanup_json_ json_t *list = json_array(), *summary = NULL;
+	_cleanup_free_ char *text = NULL;
+	const char *key;
+	json_t *one;
+
+	json_object_foreach (run->denials, key, one)
+		json_array_append(list, one);
+	summary = json_pack("{s:s, s:s, s:s, s:i, s:O}", "session",
+			    json_text(run->session, "session"), "policy",
+			    rf_policy_name(run->load.policy), "mode",
+			    run->audit || rf_policy_audit(run->load.policy) ? "audit" : "enforce",
+			    "status", status, "denials", list);
+	for (const char *const *name =
+		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
+	     *name; name++)
+		json_object_set(summary, *name, json_object_get(run->end, *name));
+	text = summary ? json_dumps(summary, JSON_COMPACT) : NULL;
+	if (text)
+		fprintf(stderr, "%s\n", text);
+	else
+		say("no memory");
+}
+
+static void print_note(const struct run *run)
+{
+	fputs("ringfence: not enforced yet in this version:", stderr);
+	for (const struct rf_unenforced *u = rf_unenforced; u->area; u++)
+		fprintf(stderr, "%s %s", u == rf_unenforced ? "" : ",", u->area);
+	fputs(" (ringfence status says more)\n", stderr);
+	if (run->verbose)
+		say("session %s, events in %s", json_text(run->session, "session"),
+		    json_text(run->session, "log"));
+}
+
+/* ---- the command ------------------------------------------------------------ */
+
+static int parse_options(const struct command *command, int argc, char **argv, struct run *run)
+{
+	int key;
+
+	while ((key = command_getopt(command, argc, argv)) != OPTIONS_DONE) {
+		switch (key) {
+		case KEY_POLICY:
+			run->load.name = optarg;
+			break;
+		case KEY_AUDIT:
+			run->audit = true;
+			break;
+		case KEY_USER:
+			run->user = optarg;
+			break;
+		case KEY_VAR:
+			if (!load_var(&run->load, optarg)) {
+				command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
+				return OPTIONS_BAD;
+			}
+			break;
+		case KEY_EVENTS:
+			run->events_file = optarg;
+			break;
+		case KEY_KEEP:
+			run->keep = true;
+			break;
+		case KEY_FAIL:
+			run->fail_on_deny = true;
+			break;
+		case KEY_QUIET:
+			run->quiet = true;
+			break;
+		case KEY_VERBOSE:
+			run->verbose = true;
+			break;
+		case 'j':
+			run->json = true;
+			break;
+		default:
+			return key;
+		}
+	}
+	return OPTIONS_DONE;
+}
+
+static int prepare(struct run *run)
+{
+	int r = rf_run_identity(run->user, &run->diags, &run->identity);
+
+	if (r < 0)
+		return r;
+	run->load.home = run->identity.home;
+	r = load_policy(&run->load, &run->diags);
+	if (r == 0)
+		r = check_workspace(run);
+	if (r == 0)
+		r = open_events(run);
+	return r;
+}
+
+/* Print what has gathered, once. */
+static void flush_diags(struct run *run)
+{
+	if (!run->quiet || run->diags.errors)
+		print_diags(&run->diags);
+	rf_diags_done(&run->diags);
+	run->diags = (struct rf_diags){0};
+}
+
+static int run_run(const struct command *command, int argc, char **argv)
+{
+	_cleanup_run_ struct run run = {
+		.load.name = DEFAULT_POLICY,
+		.events = -1,
+		.cgroup_procs = -1,
+	};
+	struct rf_run what = {.watch_fd = -1, .readable = readable, .userdata = &run};
+	int status, r;
+
+	r = parse_options(command, argc, argv, &run);
+	if (r != OPTIONS_DONE)
+		return command_getopt_end(command, r);
+	if (optind == argc)
+		return command_misused(command, "which command?");
+	argv += optind;
+
+	run.denials = json_object();
+	r = prepare(&run);
+	if (r == 0)
+		r = start(&run, argv);
+	flush_diags(&run);
+	if (r < 0)
+		return EXIT_RUN;
+	if (!run.quiet && (run.verbose || isatty(STDERR_FILENO)))
+		print_note(&run);
+
+	rf_client_on_event(run.client, on_event, &run);
+	what.argv = argv;
+	what.cgroup_procs = run.cgroup_procs;
+	what.watch_fd = rf_client_fd(run.client);
+	r = rf_run(&what, &run.identity, &run.diags, &status);
+	if (r < 0)
+		status = EXIT_RUN;
+	/* Before the summary, whose end could be long in coming. */
+	print_diags(&run.diags);
+	rf_diags_done(&run.diags);
+	run.diags = (struct rf_diags){0};
+	end(&run);
+
+	if (r == 0 && run.fail_on_deny && json_number(run.end, "denied") > 0)
+		status = EXIT_FAILED;
+	if (run.json)
+		print_json_summary(&run, status);
+	else if (!run.quiet)
+		print_summary(&run);
+	return status;
+}
+
+const struct command command_run = {
+	.name = "run",
+	.arguments = "[--] COMMAND [ARGUMENT]...",
+	.summary = "run a command in a new confined session",
+	.about =
+		"The exit status is the command's own; 126 or 127 if it could not be executed or\n"
+		"found, 128 + N if signal N killed it, 125 for a failure of ringfence itself (also an\n"
+		"invalid policy, wrong options, or a kernel that cannot enforce it).\n",
+	.options = options,
+	.run = run_run,
+	.usage_exit = EXIT_RUN,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The cgroups of sessions: ROOT/ringfence/SESSION in the cgroup v2 hierarchy, which
+ * hosts with the v1 controllers have beside them. No controller is needed: the
+ * cgroup is where the kernel finds the session of a task.
+ */
+#ifndef RF_USER_CGROUP_H
+#define RF_USER_CGROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/diag.h"
+
+struct rf_session_cgroup {
+	char *path; /* malloc'ed */
+	uint64_t id; /* as the kernel knows it; not reused while the machine runs */
+	int fd; /* the directory */
+	int events; /* cgroup.events: POLLPRI when `populated` may have changed */
+};
+#define RF_SESSION_CGROUP_NONE ((struct rf_session_cgroup){.fd = -1, .events = -1})
+
+/*
+ * Find a writable cgroup v2 hierarchy in `mountinfo` (/proc/self/mountinfo) and make
+ * the folder `ringfence` in it. *ret_root (malloc'ed) is its path. -EOPNOTSUPP with a
+ * diagnostic where there is none.
+ */
+int rf_cgroup_root(const char *mountinfo, struct rf_diags *diags, char **ret_root);
+
+/* Make ROOT/NAME. -EEXIST: the name is taken. */
+int rf_cgroup_create(const char *root, const char *name, struct rf_diags *diags,
+		     struct rf_session_cgroup *ret_cgroup);
+/* Open one that an earlier daemon made. -ENOENT, or -ESTALE where it has another id. */
+int rf_cgroup_open(const char *path, uint64_t id, struct rf_session_cgroup *ret_cgroup);
+/* Forget the descriptors; the cgroup stays. */
+void rf_cgroup_done(struct rf_session_cgroup *cgroup);
+
+/* A descriptor of cgroup.procs for writing, or -errno. */
+int rf_cgroup_procs(const struct rf_session_cgroup *cgroup);
+/* Kill all tasks in it and below. 0 or -errno; they are gone when it is no longer populated. */
+int rf_cgroup_kill(const struct rf_session_cgroup *cgroup);
+/* 1 if there are live tasks in it or below, 0 if not; rearms `events`. */
+int rf_cgroup_populated(const struct rf_session_cgroup *cgroup);
+/* The number of processes in it and below. */
+size_t rf_cgroup_count(const struct rf_session_cgroup *cgroup);
+/* Remove it and what is below. -EBUSY: there are tasks. */
+int rf_cgroup_remove(const struct rf_session_cgroup *cgroup);
+/* Remove those in ROOT that are empty: of sessions that nobody knows any more. */
+void rf_cgroup_sweep(const char *root);
+
+#endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Events as JSON and as text, see event.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "policy/image.h"
+#include "policy/util.h"
+#include "user/event.h"
+#include "user/text.h"
+
+static const char *const ops[RF_OPS] = {
+	[RF_OP_NONE] = "none",
+	[RF_OP_OPEN] = "open",
+	[RF_OP_EXEC] = "exec",
+	[RF_OP_FORK] = "fork",
+};
+
+static const char *const decisions[RF_DECISIONS] = {
+	[RF_ALLOW] = "allow",
+	[RF_DENY] = "deny",
+	[RF_WOULD_DENY] = "would-deny",
+};
+
+static const char *const reasons[RF_REASONS] = {
+	[RF_REASON_RULE] = "rule",
+	[RF_REASON_DEFAULT] = "default",
+	[RF_REASON_TOO_DEEP] = "too-deep",
+	[RF_REASON_UNREADABLE] = "unreadable",
+	[RF_REASON_UNREACHABLE] = "unreachable",
+	[RF_REASON_RACED] = "raced",
+	[RF_REASON_NO_IMAGE] = "no-image",
+	[RF_REASON_NO_STORAGE] = "no-storage",
+	[RF_REASON_ENDED] = "ended",
+};
+
+static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",
+						    "delete", "attr",	"exec"};
+
+static const char *name_of(const char *const *names, size_t n, unsigned int i)
+{
+	return i < n && names[i] ? names[i] : "unknown";
+}
+
+const char *rf_op_name(unsigned int op)
+{
+	return name_of(ops, RF_OPS, op);
+}
+
+const char *rf_decision_name(unsigned int decision)
+{
+	return name_of(decisions, RF_DECISIONS, decision);
+}
+
+const char *rf_reason_name(unsigned int reason)
+{
+	return name_of(reasons, RF_REASONS, reason);
+}
+
+char *rf_rights_text(unsigned int rights, char *buf, size_t size)
+{
+	size_t at = 0;
+
+	if (size)
+		*buf = 0;
+	for (unsigned int i = 0; i < RF_RIGHTS; i++) {
+		int n;
+
+		if (!(rights & 1u << i))
+			continue;
+		n = snprintf(buf + at, size - at, "%s%s", at ? "+" : "", rights_names[i]);
+		if (n < 0 || (size_t)n >= size - at)
+			break;
+		at += (size_t)n;
+	}
+	if (!at)
+		snprintf(buf, size, "none");
+	return buf;
+}
+
+/* ---- JSON -------------------------------------------------------------- */
+
+/* An object being filled; the first failure sticks. */
+struct builder {
+	json_t *json;
+	bool failed;
+};
+
+static void put(struct builder *b, const char *key, json_t *value)
+{
+	if (json_object_set_new(b->json, key, value))
+		b->failed = true;
+}
+
+static void put_bytes(struct builder *b, const char *key, const char *bytes, size_t size)
+{
+	_cleanup_free_ char *text = rf_escape(bytes, size);
+
+	put(b, key, text ? json_string(text) : NULL);
+}
+
+static void put_u64(struct builder *b, const char *key, uint64_t value)
+{
+	put(b, key, json_integer((json_int_t)value));
+}
+
+json_t *rf_event_time(uint64_t boottime)
+{
+	struct timespec real, boot;
+	char text[64];
+	int64_t ns;
+	struct tm tm;
+	time_t s;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	ns = (real.tv_sec - boot.tv_sec) * INT64_C(1000000000) + real.tv_nsec - boot.tv_nsec;
+	ns += boottime ? (int64_t)boottime : boot.tv_sec * INT64_C(1000000000) + boot.tv_nsec;
+	s = (time_t)(ns / 1000000000);
+	gmtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	return json_sprintf("%s.%09dZ", text, (int)(ns % 1000000000));
+}
+
+/* Where the rule number n stands; NULL if the image does not have it. */
+static json_t *rule_json(const void *image, unsigned int n)
+{
+	_cleanup_free_ char *file = NULL;
+	_cleanup_free_ char *text = NULL;
+	struct rf_image_rule rule;
+
+	if (!rf_image_rule(image, n, &rule))
+		return NULL;
+	file = rf_escape(rule.file, strlen(rule.file));
+	text = rf_escape(rule.text, strlen(rule.text));
+	if (!file || !text)
+		return NULL;
+	return json_pack("{s:s, s:i, s:s, s:i}", "file", file, "line", (int)rule.line, "text", text,
+			 "n", (int)n);
+}
+
+static json_t *rights_json(unsigned int rights)
+{
+	json_t *array = json_array();
+
+	for (unsigned int i = 0; i < RF_RIGHTS; i++)
+		if (rights & 1u << i)
+			json_array_append_new(array, json_string(rights_names[i]));
+	return array;
+}
+
+/* What kind of object has no name, by its file system. */
+static const char *detached_kind(uint64_t magic)
+{
+	switch (magic) {
+	case TMPFS_MAGIC:
+	case HUGETLBFS_MAGIC:
+		return "memfd";
+	case PIPEFS_MAGIC:
+		return "pipe";
+	case SOCKFS_MAGIC:
+		return "socket";
+	case ANON_INODE_FS_MAGIC:
+		return "anon_inode";
+	default:
+		return "detached";
+	}
+}
+
+static void put_path(struct builder *b, const struct rf_event *event,
+		     const struct rf_event_context *context)
+{
+	size_t n = event->path_len < RF_EVENT_PATH ? event->path_len : RF_EVENT_PATH;
+	const char *path = event->path, *prefix = NULL;
+	_cleanup_text_ struct rf_text text = {0};
+
+	if (event->flags & RF_EVENT_DETACHED) {
+		const char *kind = detached_kind(event->magic);
+		size_t length = strlen(kind);
+
+		if (n && *path == '/')
+			path++, n--;
+		/* The kernel calls a memfd "memfd:name" itself. */
+		if (n < length || memcmp(path, kind, length)) {
+			rf_text_add(&text, kind, length);
+			if (n)
+				rf_text_byte(&text, ':');
+		}
+	} else if (!(event->flags & RF_EVENT_NO_ANCHOR)) {
+		if (context->anchor)
+			prefix = context->anchor(context->userdata, &event->anchor,
+						 event->anchor_name);
+		if (prefix && strcmp(prefix, "/") != 0)
+			rf_text_add(&text, prefix, strlen(prefix));
+		if (n && *path != '/')
+			rf_text_byte(&text, '/');
+		if (prefix && !n && !text.n)
+			rf_text_byte(&text, '/');
+	}
+	rf_text_add(&text, path, n);
+	if (text.failed)
+		b->failed = true;
+	else
+		put_bytes(b, "path", text.text, text.n);
+	if (!prefix && !(event->flags & RF_EVENT_DETACHED))
+		put(b, "partial", json_true());
+	if (event->flags & RF_EVENT_TRUNCATED)
+		put(b, "truncated", json_true());
+}
+
+static void put_exe(struct builder *b, uint32_t tgid)
+{
+	char link[32], exe[4096];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%u/exe", tgid);
+	n = readlink(link, exe, sizeof(exe));
+	if (n > 0)
+		put_bytes(b, "exe", exe, (size_t)n);
+}
+
+json_t *rf_event_json(const struct rf_event *event, const struct rf_event_context *context)
+{
+	struct builder b = {.json = json_object()};
+	json_t *rule = NULL;
+
+	if (!b.json)
+		return NULL;
+	put(&b, "time", rf_event_time(event->time));
+	put_u64(&b, "seq", context->seq);
+	put(&b, "session", json_string(context->session));
+	put(&b, "policy", json_string(context->policy));
+	put(&b, "mode", json_string(context->mode));
+	put(&b, "verdict", json_string(rf_decision_name(event->decision)));
+	put(&b, "op", json_string(rf_op_name(event->op)));
+	put(&b, "rights", rights_json(event->missing ? event->missing : event->want));
+	if (event->op != RF_OP_FORK)
+		put_path(&b, event, context);
+	if (event->rule && context->image)
+		rule = rule_json(context->image, event->rule);
+	if (rule)
+		put(&b, "rule", rule);
+	else if (event->reason == RF_REASON_DEFAULT)
+		put(&b, "default", json_true());
+	put(&b, "reason", json_string(rf_reason_name(event->reason)));
+	put_u64(&b, "pid", event->pid);
+	put_u64(&b, "tgid", event->tgid);
+	put_u64(&b, "ns_pid", event->ns_pid);
+	put_u64(&b, "uid", event->uid);
+	put_bytes(&b, "comm", event->comm, strnlen(event->comm, sizeof(event->comm)));
+	put_exe(&b, event->tgid);
+	put_u64(&b, "cgroup", event->cgroup);
+	put_u64(&b, "count", 1);
+	if (b.failed) {
+		json_decref(b.json);
+		return NULL;
+	}
+	return b.json;
+}
+
+/* ---- text -------------------------------------------------------------- */
+
+static const char *str(const json_t *json, const char *key)
+{
+	const char *s = json_string_value(json_object_get(json, key));
+
+	return s ? s : "?";
+}
+
+/* The event's time of day here; as it is where it cannot be read. */
+static void clock_text(const char *time, char *buf, size_t size)
+{
+	struct tm tm = {0}, here;
+	const char *rest = strptime(time, "%Y-%m-%dT%H:%M:%S", &tm);
+	time_t s = timegm(&tm);
+
+	if (!rest || *rest != '.' || strlen(rest) < 4 || !localtime_r(&s, &here)) {
+		snprintf(buf, size, "%s", time);
+		return;
+	}
+	snprintf(buf, size, "%02d:%02d:%02d%.4s", here.tm_hour, here.tm_min, here.tm_sec, rest);
+}
+
+static const char *colour_of(const char *verdict)
+{
+	if (!strcmp(verdict, "deny"))
+		return "\033[31m";
+	if (!strcmp(verdict, "would-deny"))
+		return "\033[33m";
+	if (!strcmp(verdict, "allow"))
+		return "\033[32m";
+	return "\033[35m";
+}
+
+static void print_rights(FILE *out, const json_t *rights)
+{
+	const json_t *right;
+	size_t i;
+
+	json_array_foreach (rights, i, right)
+		if (json_is_string(right))
+			fprintf(out, "%s%s", i ? "+" : " ", json_string_value(right));
+}
+
+static void print_why(FILE *out, const json_t *event)
+{
+	const json_t *rule = json_object_get(event, "rule");
+
+	if (rule)
+		fprintf(out, "  %s:%" JSON_INTEGER_FORMAT ": %s", str(rule, "file"),
+			json_integer_value(json_object_get(rule, "line")), str(rule, "text"));
+	else if (json_is_true(json_object_get(event, "default")))
+		fprintf(out, "  no rule allows it");
+	else
+		fprintf(out, "  (%s)", str(event, "reason"));
+}
+
+char *rf_event_text(const json_t *event, bool colour)
+{
+	const char *verdict = str(event, "verdict"), *op = str(event, "op");
+	const json_t *path = json_object_get(event, "path");
+	bool lost = !strcmp(op, "lost");
+	char when[64];
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	clock_text(str(event, "time"), when, sizeof(when));
+	if (lost)
+		verdict = "lost";
+	fprintf(out, "%s %s %s%s%s", when, str(event, "session"), colour ? colour_of(verdict) : "",
+		verdict, colour ? "\033[0m" : "");
+	if (lost) {
+		fprintf(out, " %" JSON_INTEGER_FORMAT " events (%s)",
+			json_integer_value(json_object_get(event, "count")), str(event, "reason"));
+	} else {
+		fprintf(out, " %s", op);
+		if (json_is_string(path))
+			fprintf(out, " %s%s%s",
+				json_is_true(json_object_get(event, "partial")) ? "..." : "",
+				json_string_value(path),
+				json_is_true(json_object_get(event, "truncated")) ? "..." : "");
+		print_rights(out, json_object_get(event, "rights"));
+		print_why(out, event);
+		fprintf(out, "  %s[%" JSON_INTEGER_FORMAT "]", str(event, "comm"),
+			json_integer_value(json_object_get(event, "tgid")));
+	}
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Look-up of policies by name; see user/find.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "policy/util.h"
+#include "user/cleanup.h"
+#include "user/find.h"
+
+#define BUILD_FOLDER "/.output"
+#define PROJECT 0 /* the place that is not the user's own */
+
+/*
+ * The shipped profiles: those of the tree for a binary that was built in it, so
+ * that it never runs with the profiles of another version.
+ */
+static char *profiles(void)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash, *folder;
+
+	if (n > 0) {
+		exe[n] = 0;
+		slash = strrchr(exe, '/');
+		*slash = 0;
+		/* .output itself, or a variant's folder in it. */
+		for (int up = 0; up < 2; up++) {
+			size_t len = strlen(exe);
+
+			if (len > strlen(BUILD_FOLDER) &&
+			    !strcmp(exe + len - strlen(BUILD_FOLDER), BUILD_FOLDER)) {
+				exe[len - strlen(BUILD_FOLDER)] = 0;
+				return asprintf(&folder, "%s/policy/profiles", exe) < 0 ? NULL
+											: folder;
+			}
+			slash = strrchr(exe, '/');
+			if (!slash)
+				break;
+			*slash = 0;
+		}
+	}
+	return strdup(RF_PROFILE_DIR);
+}
+
+/* The i-th folder, malloc'ed; *ret_folder is NULL for one that does not apply. -ERANGE behind the last. */
+static int place(int i, const char *home, char **ret_folder)
+{
+	char *folder = NULL;
+
+	switch (i) {
+	case PROJECT:
+		folder = strdup(".ringfence");
+		break;
+	case 1:
+		if (!home) {
+			*ret_folder = NULL;
+			return 0;
+		}
+		if (asprintf(&folder, "%s/.config/ringfence", home) < 0)
+			folder = NULL;
+		break;
+	case 2:
+		folder = strdup("/etc/ringfence");
+		break;
+	case 3:
+		folder = profiles();
+		break;
+	default:
+		return -ERANGE;
+	}
+	if (!folder)
+		return -ENOMEM;
+	*ret_folder = folder;
+	return 0;
+}
+
+static int read_file(const char *path, char **ret_text, size_t *ret_size)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0, capacity = 0;
+	ssize_t n;
+	int fd, r = 0;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return -errno;
+	do {
+		if (size >= RF_POLICY_FILE_MAX)
+			r = -EFBIG;
+		else
+			r = rf_grow(&text, &capacity, size + 4096, 1);
+		if (r < 0)
+			break;
+		n = read(fd, text + size, capacity - size - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			r = -errno;
+		else
+			size += (size_t)n;
+	} while (r == 0 && n != 0);
+	close(fd);
+	if (r < 0)
+		return r;
+	text[size] = 0;
+	*ret_text = rf_steal(&text);
+	*ret_size = size;
+	return 0;
+}
+
+/*
+ * The file that a name means. The project's folder is anybody's who wrote the
+ * project: it may add names, but not give another meaning to one that the user, the
+ * machine or ringfence has.
+ */
+static int locate(const char *name, const char *home, char **ret_path)
+{
+	_cleanup_free_ char *found = NULL;
+	int r;
+
+	for (int i = 0;; i++) {
+		_cleanup_free_ char *folder = NULL, *path = NULL;
+
+		r = place(i, home, &folder);
+		if (r == -ERANGE)
+			break;
+		if (r < 0)
+			return r;
+		if (!folder)
+			continue;
+		if (asprintf(&path, "%s/%s.yaml", folder, name) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+		/* One that is there but cannot be read is no reason to use another. */
+		if (access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+			continue;
+		if (found)
+			return -EEXIST;
+		found = rf_steal(&path);
+		if (i != PROJECT)
+			break;
+	}
+	if (!found)
+		return -ENOENT;
+	*ret_path = rf_steal(&found);
+	return 0;
+}
+
+int rf_find_policy(const char *name, const char *from, const char *home, char **ret_file,
+		   char **ret_text, size_t *ret_size)
+{
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!*name)
+		return -EINVAL;
+	if (strchr(name, '/')) {
+		const char *slash = from && *name != '/' ? strrchr(from, '/') : NULL;
+		int folder = slash ? (int)(slash + 1 - from) : 0;
+
+		if (asprintf(&path, "%.*s%s", folder, from ? from : "", name) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+	} else {
+		r = locate(name, home, &path);
+		if (r < 0)
+			return r;
+	}
+	r = read_file(path, ret_text, ret_size);
+	if (r == 0)
+		*ret_file = rf_steal(&path);
+	return r;
+}
+
+char *rf_find_places(const char *home)
+{
+	_cleanup_text_ struct rf_text all = {0};
+
+	for (int i = 0;; i++) {
+		_cleanup_free_ char *folder = NULL;
+		int r = place(i, home, &folder);
+
+		if (r == -ERANGE)
+			break;
+		if (r < 0)
+			return NULL;
+		if (!folder)
+			continue;
+		if (all.n)
+			rf_text_add(&all, ", ", 2);
+		rf_text_add(&all, folder, strlen(folder));
+	}
+	rf_text_byte(&all, 0);
+	if (all.failed)
+		return NULL;
+	return rf_steal(&all.text);
+}

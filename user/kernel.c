@@ -1,0 +1,900 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Load, pin, adopt and write the kernel side: see kernel.h. */
+#include "user/kernel.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "policy/image.h"
+#include "policy/util.h"
+#include "ringfence.skel.h"
+#include "user/cleanup.h"
+#include "user/probe.h"
+
+/* The maps that user space writes or reads, by the name that they are pinned with. */
+enum map {
+	MAP_GLOBAL,
+	MAP_SESSIONS,
+	MAP_ROOTS,
+	MAP_CGROUPS,
+	MAP_ANCHORS,
+	MAP_IMAGES, /* one for each class, in order */
+	MAP_COUNTERS = MAP_IMAGES + RF_CLASSES,
+	MAP_DENIALS,
+	MAP_OTHERS,
+	MAP_LABELS,
+	MAPS,
+};
+
+static const char *const map_names[MAPS] = {
+	[MAP_GLOBAL] = "global",
+	[MAP_SESSIONS] = "sessions",
+	[MAP_ROOTS] = "roots",
+	[MAP_CGROUPS] = "cgroups",
+	[MAP_ANCHORS] = "anchors",
+	[MAP_IMAGES + RF_CLASS_16K] = "images_16k",
+	[MAP_IMAGES + RF_CLASS_128K] = "images_128k",
+	[MAP_IMAGES + RF_CLASS_1M] = "images_1m",
+	[MAP_IMAGES + RF_CLASS_4M] = "images_4m",
+	[MAP_COUNTERS] = "counters",
+	[MAP_DENIALS] = "denials",
+	[MAP_OTHERS] = "others",
+	[MAP_LABELS] = "labels",
+};
+
+/* The iterator's pin. LSM programs are pinned by their links, LINK_PREFIX + hook. */
+#define IDENTIFY "identify"
+#define LINK_PREFIX "link-"
+
+struct image {
+	unsigned int refs;
+	uint32_t size, checksum;
+};
+
+struct rf_kernel {
+	char *pin_dir;
+	bool adopted;
+	int maps[MAPS];
+	int identify;
+	struct rf_global *global; /* mapped */
+	struct rf_session *sessions; /* mapped, RF_MAX_SESSIONS of them */
+	struct ring_buffer *rings;
+	void (*event)(void *userdata, const struct rf_event *event, size_t size);
+	void *userdata;
+	uint32_t next_slot; /* slots are taken in turn, to be reused as late as possible */
+	struct image images[RF_CLASSES][RF_IMAGES_PER_CLASS];
+};
+
+__attribute__((format(printf, 1, 2))) static char *format(const char *pattern, ...)
+{
+	char *text = NULL;
+	va_list args;
+
+	va_start(args, pattern);
+	if (vasprintf(&text, pattern, args) < 0)
+		text = NULL;
+	va_end(args);
+	return text;
+}
+
+/* ---- libbpf's words -------------------------------------------------------- */
+
+/* The last warnings of libbpf, for the diagnostic of a failed load. */
+static __thread char warnings[4096];
+
+__attribute__((format(printf, 2, 0))) static int keep_warning(enum libbpf_print_level level,
+							      const char *pattern, va_list args)
+{
+	size_t used = strlen(warnings);
+
+	if (level != LIBBPF_WARN)
+		return 0;
+	if (used > sizeof(warnings) / 2) {
+		memmove(warnings, warnings + used / 2, used - used / 2 + 1);
+		used -= used / 2;
+	}
+	return vsnprintf(warnings + used, sizeof(warnings) - used, pattern, args);
+}
+
+/* ---- open, adopt, close ---------------------------------------------------- */
+
+static int map_shared(int fd, size_t size, void **ret_memory)
+{
+	void *memory;
+
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	*ret_memory = memory;
+	return 0;
+}
+
+static size_t sessions_bytes(void)
+{
+	return RF_MAX_SESSIONS * sizeof(struct rf_session);
+}
+
+static int on_event(void *userdata, void *data, size_t size)
+{
+	struct rf_kernel *kernel = userdata;
+	const struct rf_event *event = data;
+
+	if (size < offsetof(struct rf_event, path) ||
+	    size - offsetof(struct rf_event, path) < event->path_len)
+		return 0;
+	kernel->event(kernel->userdata, event, size);
+	return 0;
+}
+
+/* What both a loaded and an adopted kernel need once the maps' descriptors are there. */
+static int open_shared(struct rf_kernel *kernel, struct rf_diags *diags)
+{
+	void *memory = NULL;
+	int r;
+
+	r = map_shared(kernel->maps[MAP_GLOBAL], sizeof(struct rf_global), &memory);
+	if (r < 0)
+		goto fail;
+	kernel->global = memory;
+	r = map_shared(kernel->maps[MAP_SESSIONS], sessions_bytes(), &memory);
+	if (r < 0)
+		goto fail;
+	kernel->sessions = memory;
+	kernel->rings = ring_buffer__new(kernel->maps[MAP_DENIALS], on_event, kernel, NULL);
+	if (!kernel->rings) {
+		r = -errno;
+		goto fail;
+	}
+	r = ring_buffer__add(kernel->rings, kernel->maps[MAP_OTHERS], on_event, kernel);
+	if (r < 0)
+		goto fail;
+	return 0;
+fail:
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot map the kernel's tables: %s",
+		strerror(-r));
+	return r;
+}
+
+static struct rf_kernel *kernel_new(const char *pin_dir)
+{
+	struct rf_kernel *kernel = calloc(1, sizeof(*kernel));
+	size_t i;
+
+	if (!kernel)
+		return NULL;
+	kernel->identify = -1;
+	for (i = 0; i < MAPS; i++)
+		kernel->maps[i] = -1;
+	kernel->pin_dir = strdup(pin_dir);
+	if (!kernel->pin_dir) {
+		free(kernel);
+		return NULL;
+	}
+	libbpf_set_print(keep_warning);
+	return kernel;
+}
+
+void rf_kernel_close(struct rf_kernel *kernel)
+{
+	size_t i;
+
+	if (!kernel)
+		return;
+	ring_buffer__free(kernel->rings);
+	if (kernel->global)
+		munmap(kernel->global, sizeof(struct rf_global));
+	if (kernel->sessions)
+		munmap(kernel->sessions, sessions_bytes());
+	for (i = 0; i < MAPS; i++)
+		rf_closep(&kernel->maps[i]);
+	rf_closep(&kernel->identify);
+	free(kernel->pin_dir);
+	free(kernel);
+}
+
+/* Remove a directory of pins and all in it. */
+static int unpin(const char *dir)
+{
+	struct dirent *entry;
+	DIR *d;
+
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? 0 : -errno;
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(d), entry->d_name, 0);
+	closedir(d);
+	return rmdir(dir) < 0 ? -errno : 0;
+}
+
+static int adopt(struct rf_kernel *kernel, struct rf_diags *diags)
+{
+	size_t i;
+	int r;
+
+	for (i = 0; i <= MAPS; i++) {
+		_cleanup_free_ char *path =
+			format("%s/%s", kernel->pin_dir, i < MAPS ? map_names[i] : IDENTIFY);
+		int fd;
+
+		if (!path)
+			return -ENOMEM;
+		fd = bpf_obj_get(path);
+		if (fd < 0) {
+			r = -errno;
+			rf_diag(diags, RF_ERROR, NULL, 0, 0,
+				"end all sessions, remove that directory, start again",
+				"%s is there but %s cannot be opened: %s", kernel->pin_dir, path,
+				strerror(-r));
+			return r == -ENOENT ? -EPROTO : r;
+		}
+		if (i < MAPS)
+			kernel->maps[i] = fd;
+		else
+			kernel->identify = fd;
+	}
+	r = open_shared(kernel, diags);
+	if (r < 0)
+		return r;
+	if (kernel->global->abi != RF_ABI_VERSION) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			"end the sessions with the version that started them",
+			"the loaded programs have ABI version %u, this daemon has %u",
+			kernel->global->abi, RF_ABI_VERSION);
+		return -EPROTO;
+	}
+	kernel->adopted = true;
+	return 0;
+}
+
+/*
+ * A program that loads and attaches may still never be called (bpf is not among the
+ * active LSMs), so provoke each hook once and see that its program ran.
+ */
+static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
+{
+	const struct {
+		const char *hook;
+		struct bpf_program *program;
+	} checks[] = {
+		{"file_open", skeleton->progs.rf_file_open},
+		{"task_alloc", skeleton->progs.rf_task_alloc},
+	};
+	_cleanup_fd_ int stats = -1, file = -1;
+	pid_t child;
+	size_t i;
+	int r = 0;
+
+	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	if (stats < 0)
+		return -errno;
+	file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	for (i = 0; i < RF_COUNT(checks); i++) {
+		struct bpf_prog_info info = {};
+		__u32 size = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(bpf_program__fd(checks[i].program), &info, &size) < 0)
+			return -errno;
+		if (info.run_cnt)
+			continue;
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			"boot with `bpf` added to the list in the lsm= kernel parameter",
+			"the program on lsm/%s is attached, but the kernel never calls it",
+			checks[i].hook);
+		r = -EOPNOTSUPP;
+	}
+	return r;
+}
+
+static int pin_all(struct rf_bpf *skeleton, struct bpf_map *const *maps, const char *dir)
+{
+	struct bpf_program *program;
+	size_t i;
+	int r;
+
+	for (i = 0; i < MAPS; i++) {
+		_cleanup_free_ char *path = format("%s/%s", dir, map_names[i]);
+
+		if (!path)
+			return -ENOMEM;
+		r = bpf_map__pin(maps[i], path);
+		if (r < 0)
+			return r;
+	}
+	bpf_object__for_each_program(program, skeleton->obj)
+	{
+		_cleanup_free_ char *path = NULL;
+		struct bpf_link *link;
+
+		if (bpf_program__type(program) != BPF_PROG_TYPE_LSM)
+			continue;
+		path = format("%s/" LINK_PREFIX "%s", dir,
+			      strchr(bpf_program__section_name(program), '/') + 1);
+		if (!path)
+			return -ENOMEM;
+		link = bpf_program__attach_lsm(program);
+		if (!link)
+			return -errno;
+		r = bpf_link__pin(link, path);
+		/* The pin holds it from now on; without the pin this detaches. */
+		bpf_link__destroy(link);
+		if (r < 0)
+			return r;
+	}
+	{
+		_cleanup_free_ char *path = format("%s/" IDENTIFY, dir);
+
+		if (!path)
+			return -ENOMEM;
+		return bpf_program__pin(skeleton->progs.rf_identify, path);
+	}
+}
+
+static int load(struct rf_kernel *kernel, struct rf_diags *diags)
+{
+	_cleanup_free_ char *partial = NULL;
+	struct rf_bpf *skeleton;
+	size_t i;
+	int r;
+
+	warnings[0] = '\0';
+	/* Pinned under another name until all is there: a crash leaves nothing that looks whole (bpffs refuses dots). */
+	partial = format("%s-partial", kernel->pin_dir);
+	if (!partial)
+		return -ENOMEM;
+	skeleton = rf_bpf__open();
+	if (!skeleton) {
+		r = -errno;
+		goto failed;
+	}
+	{
+		struct bpf_map *const maps[MAPS] = {
+			[MAP_GLOBAL] = skeleton->maps.global,
+			[MAP_SESSIONS] = skeleton->maps.sessions,
+			[MAP_ROOTS] = skeleton->maps.roots,
+			[MAP_CGROUPS] = skeleton->maps.cgroups,
+			[MAP_ANCHORS] = skeleton->maps.anchors,
+			[MAP_IMAGES + RF_CLASS_16K] = skeleton->maps.images_16k,
+			[MAP_IMAGES + RF_CLASS_128K] = skeleton->maps.images_128k,
+			[MAP_IMAGES + RF_CLASS_1M] = skeleton->maps.images_1m,
+			[MAP_IMAGES + RF_CLASS_4M] = skeleton->maps.images_4m,
+			[MAP_COUNTERS] = skeleton->maps.counters,
+			[MAP_DENIALS] = skeleton->maps.denials,
+			[MAP_OTHERS] = skeleton->maps.others,
+			[MAP_LABELS] = skeleton->maps.labels,
+		};
+
+		r = rf_bpf__load(skeleton);
+		if (r < 0)
+			goto failed;
+		r = unpin(partial);
+		if (r < 0)
+			goto failed;
+		if (mkdir(partial, 0700) < 0) {
+			r = -errno;
+			goto failed;
+		}
+		r = pin_all(skeleton, maps, partial);
+		if (r < 0)
+			goto failed;
+		for (i = 0; i < MAPS; i++) {
+			kernel->maps[i] = fcntl(bpf_map__fd(maps[i]), F_DUPFD_CLOEXEC, 3);
+			if (kernel->maps[i] < 0) {
+				r = -errno;
+				goto failed;
+			}
+		}
+	}
+	kernel->identify = fcntl(bpf_program__fd(skeleton->progs.rf_identify), F_DUPFD_CLOEXEC, 3);
+	if (kernel->identify < 0) {
+		r = -errno;
+		goto failed;
+	}
+	r = check_called(skeleton, diags);
+	if (r < 0)
+		goto failed;
+	r = open_shared(kernel, diags);
+	if (r < 0)
+		goto failed;
+	kernel->global->abi = RF_ABI_VERSION;
+	kernel->global->next_session = 1;
+	kernel->global->next_policy = 1;
+	if (rename(partial, kernel->pin_dir) < 0) {
+		r = -errno;
+		goto failed;
+	}
+	rf_bpf__destroy(skeleton);
+	return 0;
+failed:
+	unpin(partial);
+	rf_bpf__destroy(skeleton);
+	if (!diags->errors)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot load the BPF programs: %s\n%s",
+			strerror(-r), warnings);
+	return r;
+}
+
+int rf_kernel_open(const char *pin_dir, struct rf_diags *diags, struct rf_kernel **ret_kernel)
+{
+	struct rf_kernel *kernel;
+	int r;
+
+	kernel = kernel_new(pin_dir);
+	if (!kernel)
+		return -ENOMEM;
+	if (access(pin_dir, F_OK) == 0) {
+		r = adopt(kernel, diags);
+	} else {
+		r = rf_probe(diags);
+		if (r == 0)
+			r = load(kernel, diags);
+	}
+	if (r < 0) {
+		rf_kernel_close(kernel);
+		return r;
+	}
+	*ret_kernel = kernel;
+	return 0;
+}
+
+bool rf_kernel_adopted(const struct rf_kernel *kernel)
+{
+	return kernel->adopted;
+}
+
+int rf_kernel_unload(struct rf_kernel *kernel)
+{
+	int r;
+
+	r = unpin(kernel->pin_dir);
+	rf_kernel_close(kernel);
+	return r;
+}
+
+/* ---- numbers --------------------------------------------------------------- */
+
+uint64_t rf_kernel_next_session(struct rf_kernel *kernel)
+{
+	return __atomic_fetch_add(&kernel->global->next_session, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t rf_kernel_next_policy(struct rf_kernel *kernel)
+{
+	return __atomic_fetch_add(&kernel->global->next_policy, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- images ---------------------------------------------------------------- */
+
+static int read_image(const struct rf_kernel *kernel, struct rf_image_ref ref, void *buffer)
+{
+	_cleanup_fd_ int inner = -1;
+	__u32 zero = 0, id;
+
+	if (bpf_map_lookup_elem(kernel->maps[MAP_IMAGES + ref.class], &ref.slot, &id) < 0)
+		return -errno;
+	inner = bpf_map_get_fd_by_id(id);
+	if (inner < 0)
+		return -errno;
+	return bpf_map_lookup_elem(inner, &zero, buffer) < 0 ? -errno : 0;
+}
+
+int rf_kernel_get_image(struct rf_kernel *kernel, struct rf_image_ref ref, void **ret_image,
+			size_t *ret_size)
+{
+	const struct rf_image *head;
+	void *buffer;
+	int r;
+
+	if (ref.class >= RF_CLASSES || ref.slot >= RF_IMAGES_PER_CLASS)
+		return -EINVAL;
+	buffer = malloc(RF_CLASS_BYTES(ref.class));
+	if (!buffer)
+		return -ENOMEM;
+	r = read_image(kernel, ref, buffer);
+	head = buffer;
+	if (r == 0 && (head->size < sizeof(*head) || head->size > RF_CLASS_BYTES(ref.class)))
+		r = -EBADMSG;
+	if (r < 0) {
+		free(buffer);
+		return r;
+	}
+	*ret_image = buffer;
+	*ret_size = head->size;
+	return 0;
+}
+
+int rf_kernel_hold_image(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	_cleanup_free_ char *image = NULL;
+	struct image *held;
+	void *copy;
+	size_t size;
+	int r;
+
+	r = rf_kernel_get_image(kernel, ref, &copy, &size);
+	if (r < 0)
+		return r;
+	image = copy;
+	held = &kernel->images[ref.class][ref.slot];
+	held->refs++;
+	held->size = size;
+	held->checksum = ((const struct rf_image *)copy)->checksum;
+	return 0;
+}
+
+/* Is the image in this slot the same, byte for byte? */
+static bool same_image(struct rf_kernel *kernel, struct rf_image_ref ref, const void *image,
+		       size_t size)
+{
+	_cleanup_free_ char *copy = NULL;
+	void *buffer;
+	size_t have;
+
+	if (rf_kernel_get_image(kernel, ref, &buffer, &have) < 0)
+		return false;
+	copy = buffer;
+	return have == size && memcmp(copy, image, size) == 0;
+}
+
+int rf_kernel_put_image(struct rf_kernel *kernel, const void *image, size_t size,
+			struct rf_diags *diags, struct rf_image_ref *ret_ref)
+{
+	const struct rf_image *head = image;
+	_cleanup_free_ char *padded = NULL;
+	_cleanup_fd_ int inner = -1;
+	struct rf_image_ref ref = {};
+	__u32 zero = 0, id;
+	uint32_t slot;
+	int r;
+
+	r = rf_image_verify(image, size, diags);
+	if (r < 0)
+		return r;
+	r = rf_image_class(size);
+	if (r < 0)
+		return r;
+	ref.class = r;
+	for (slot = 0; slot < RF_IMAGES_PER_CLASS; slot++) {
+		struct image *held = &kernel->images[ref.class][slot];
+
+		ref.slot = slot;
+		if (!held->refs || held->size != size || held->checksum != head->checksum)
+			continue;
+		if (!same_image(kernel, ref, image, size))
+			continue;
+		held->refs++;
+		*ret_ref = ref;
+		return 0;
+	}
+	for (slot = 0; slot < RF_IMAGES_PER_CLASS; slot++)
+		/* An adopted kernel may hold images of sessions that we do not know. */
+		if (!kernel->images[ref.class][slot].refs &&
+		    bpf_map_lookup_elem(kernel->maps[MAP_IMAGES + ref.class], &slot, &id) < 0 &&
+		    errno == ENOENT)
+			break;
+	if (slot == RF_IMAGES_PER_CLASS) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, "end some sessions",
+			"the kernel already holds %u policies of this size", RF_IMAGES_PER_CLASS);
+		return -ENOSPC;
+	}
+	ref.slot = slot;
+	padded = calloc(1, RF_CLASS_BYTES(ref.class));
+	if (!padded)
+		return -ENOMEM;
+	memcpy(padded, image, size);
+	inner = bpf_map_create(BPF_MAP_TYPE_ARRAY, "rf_image", sizeof(__u32),
+			       RF_CLASS_BYTES(ref.class), 1, NULL);
+	if (inner < 0)
+		return -errno;
+	if (bpf_map_update_elem(inner, &zero, padded, BPF_ANY) < 0)
+		return -errno;
+	if (bpf_map_freeze(inner) < 0)
+		return -errno;
+	if (bpf_map_update_elem(kernel->maps[MAP_IMAGES + ref.class], &slot, &inner, BPF_ANY) < 0)
+		return -errno;
+	kernel->images[ref.class][slot] = (struct image){1, size, head->checksum};
+	*ret_ref = ref;
+	return 0;
+}
+
+void rf_kernel_drop_image(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	struct image *held = &kernel->images[ref.class][ref.slot];
+
+	if (!held->refs || --held->refs)
+		return;
+	bpf_map_delete_elem(kernel->maps[MAP_IMAGES + ref.class], &ref.slot);
+}
+
+/* ---- anchors --------------------------------------------------------------- */
+
+int rf_kernel_identify(struct rf_kernel *kernel, const int *fds, size_t n,
+		       struct rf_identity *ret_identities)
+{
+	union bpf_iter_link_info info = {.task.pid = getpid()};
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
+		    .iter_info_len = sizeof(info));
+	_cleanup_fd_ int link = -1, iterator = -1;
+	struct rf_identity records[64], *found;
+	size_t i, j, missing = n;
+	ssize_t got;
+
+	found = calloc(n ?: 1, sizeof(*found));
+	if (!found)
+		return -ENOMEM;
+	link = bpf_link_create(kernel->identify, 0, BPF_TRACE_ITER, &options);
+	if (link < 0)
+		goto failed;
+	iterator = bpf_iter_create(link);
+	if (iterator < 0)
+		goto failed;
+	for (size_t have = 0;;) {
+		/* A read may end within a record. */
+		got = read(iterator, (char *)records + have, sizeof(records) - have);
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (got < 0)
+			goto failed;
+		if (got == 0)
+			break;
+		have += got;
+		for (i = 0; i < have / sizeof(records[0]); i++)
+			for (j = 0; j < n; j++)
+				if (fds[j] == (int)records[i].fd && !found[j].mode) {
+					found[j] = records[i];
+					missing--;
+				}
+		have %= sizeof(records[0]);
+		memmove(records, &records[i], have);
+	}
+	if (missing) {
+		free(found);
+		return -EBADF;
+	}
+	memcpy(ret_identities, found, n * sizeof(*found));
+	free(found);
+	return 0;
+failed:
+	free(found);
+	return -errno;
+}
+
+/*
+ * File systems whose servers choose or fold identities, or where an inode number
+ * is not unique: an object there cannot be recognised, so it gets no
+ * anchor and stays out of reach.
+ */
+static bool has_stable_identity(uint64_t magic)
+{
+	static const uint64_t unstable[] = {
+		0x65735546, /* FUSE */
+		0x6969, /* NFS */
+		0xff534d42, /* CIFS */
+		0xfe534d42, /* SMB2 */
+		0x01021997, /* 9p */
+		0x4d44, /* vfat */
+		0x2011bab0, /* exfat */
+		0x7366746e, /* ntfs3 */
+		0x5346414f, /* AFS */
+		0x00c36400, /* Ceph */
+		0x9123683e, /* btrfs: numbers are per subvolume */
+		0xca451a4e, /* bcachefs: the same */
+	};
+	size_t i;
+
+	for (i = 0; i < RF_COUNT(unstable); i++)
+		if (magic == unstable[i])
+			return false;
+	return true;
+}
+
+int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
+			 const struct rf_identity *object, uint32_t state, uint32_t flags,
+			 uint32_t *ret_name)
+{
+	struct rf_anchor_key key = {
+		.policy = policy,
+		.ino = object->ino,
+		.subvol = object->subvol,
+		.dev = object->dev,
+		.generation = object->generation,
+	};
+	__u64 word = RF_NAME_WORD(policy, state, flags);
+	struct rf_anchor anchor = {};
+	uint32_t i;
+
+	if (!has_stable_identity(object->magic))
+		return -EOPNOTSUPP;
+	if (bpf_map_lookup_elem(kernel->maps[MAP_ANCHORS], &key, &anchor) < 0 && errno != ENOENT)
+		return -errno;
+	for (i = 0; i < RF_ANCHOR_NAMES && anchor.name[i]; i++) {
+		if ((anchor.name[i] | RF_NAME_DENY_ONLY) != (word | RF_NAME_DENY_ONLY))
+			continue;
+		*ret_name = i;
+		/* A name that may give says all that one of the same state that may not says. */
+		if (anchor.name[i] == word || flags & RF_NAME_DENY_ONLY)
+			return 0;
+		break;
+	}
+	if (i == RF_ANCHOR_NAMES)
+		return -ENOSPC;
+	anchor.name[i] = word;
+	if (bpf_map_update_elem(kernel->maps[MAP_ANCHORS], &key, &anchor, BPF_ANY) < 0)
+		return errno == E2BIG ? -ENOSPC : -errno;
+	*ret_name = i;
+	return 0;
+}
+
+int rf_kernel_drop_anchors(struct rf_kernel *kernel, uint64_t policy)
+{
+	struct rf_anchor_key key, next;
+	bool more;
+
+	more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], NULL, &next) == 0;
+	while (more) {
+		key = next;
+		more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], &key, &next) == 0;
+		if (key.policy == policy &&
+		    bpf_map_delete_elem(kernel->maps[MAP_ANCHORS], &key) < 0 && errno != ENOENT)
+			return -errno;
+	}
+	return 0;
+}
+
+/* ---- sessions -------------------------------------------------------------- */
+
+/* One store that a check sees whole, after all earlier ones. */
+static void store(__u64 *where, __u64 value)
+{
+	__atomic_store_n(where, value, __ATOMIC_SEQ_CST);
+}
+
+static void raise_generation(struct rf_kernel *kernel)
+{
+	__atomic_fetch_add(&kernel->global->generation, 1, __ATOMIC_SEQ_CST);
+}
+
+static int reset_counters(struct rf_kernel *kernel, uint32_t slot, uint64_t id)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct rf_counters *all;
+	int i, r = 0;
+
+	if (cpus < 0)
+		return cpus;
+	all = calloc(cpus, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (i = 0; i < cpus; i++)
+		all[i].session = id;
+	if (bpf_map_update_elem(kernel->maps[MAP_COUNTERS], &slot, all, BPF_ANY) < 0)
+		r = -errno;
+	free(all);
+	return r;
+}
+
+int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *session)
+{
+	struct rf_session *at;
+	uint32_t i, slot = 0;
+	int r;
+
+	for (i = 0; i < RF_MAX_SESSIONS; i++) {
+		slot = (kernel->next_slot + i) % RF_MAX_SESSIONS;
+		if (!kernel->sessions[slot].id)
+			break;
+	}
+	if (i == RF_MAX_SESSIONS)
+		return -ENOSPC;
+	r = reset_counters(kernel, slot, session->id);
+	if (r < 0)
+		return r;
+	at = &kernel->sessions[slot];
+	store(&at->cgroup, session->cgroup);
+	store(&at->word, session->word);
+	store(&at->id, session->id);
+	if (bpf_map_update_elem(kernel->maps[MAP_ROOTS], &session->cgroup, &slot, BPF_NOEXIST) <
+	    0) {
+		r = -errno;
+		store(&at->id, 0);
+		store(&at->word, 0);
+		return r;
+	}
+	raise_generation(kernel);
+	kernel->next_slot = (slot + 1) % RF_MAX_SESSIONS;
+	session->slot = slot;
+	return 0;
+}
+
+int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			     uint64_t word)
+{
+	struct rf_session *at = &kernel->sessions[session->slot];
+
+	if (at->id != session->id)
+		return -ESRCH;
+	store(&at->word, word);
+	return 0;
+}
+
+int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session)
+{
+	struct rf_session *at = &kernel->sessions[session->slot];
+
+	if (at->id != session->id)
+		return -ESRCH;
+	store(&at->id, 0);
+	store(&at->word, 0);
+	if (bpf_map_delete_elem(kernel->maps[MAP_ROOTS], &session->cgroup) < 0 && errno != ENOENT)
+		return -errno;
+	/* No task can be in it any more, so nobody reads the element. */
+	bpf_map_delete_elem(kernel->maps[MAP_CGROUPS], &session->cgroup);
+	raise_generation(kernel);
+	return 0;
+}
+
+int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counters *ret_counters)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct rf_counters *all, sum = {};
+	size_t i;
+	int cpu;
+
+	if (cpus < 0)
+		return cpus;
+	all = calloc(cpus, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	if (bpf_map_lookup_elem(kernel->maps[MAP_COUNTERS], &slot, all) < 0) {
+		free(all);
+		return -errno;
+	}
+	for (cpu = 0; cpu < cpus; cpu++) {
+		sum.session = all[cpu].session;
+		sum.seen += all[cpu].seen;
+		sum.written += all[cpu].written;
+		sum.lost += all[cpu].lost;
+		for (i = 0; i < RF_REASONS; i++) {
+			sum.denied[i] += all[cpu].denied[i];
+			sum.would_deny[i] += all[cpu].would_deny[i];
+		}
+	}
+	free(all);
+	*ret_counters = sum;
+	return 0;
+}
+
+/* ---- events ---------------------------------------------------------------- */
+
+int rf_kernel_events_fd(const struct rf_kernel *kernel)
+{
+	return ring_buffer__epoll_fd(kernel->rings);
+}
+
+int rf_kernel_consume(struct rf_kernel *kernel,
+		      void (*event)(void *userdata, const struct rf_event *event, size_t size),
+		      void *userdata)
+{
+	kernel->event = event;
+	kernel->userdata = userdata;
+	return ring_buffer__consume(kernel->rings);
+}

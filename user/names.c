@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a session's anchors are made of: see names.h. */
+#include "user/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "bpf/verdict.h"
+#include "policy/image.h"
+#include "policy/util.h"
+#include "user/cleanup.h"
+
+#define MAX_LINKS 40 /* as the kernel's MAXSYMLINKS */
+
+/* One mount that the caller sees; root is its place in its own file system. */
+struct mount {
+	unsigned int major, minor;
+	char *root, *point;
+};
+
+struct mounts {
+	struct mount *items;
+	size_t n;
+};
+
+static void mounts_done(struct mounts *mounts)
+{
+	size_t i;
+
+	for (i = 0; i < mounts->n; i++) {
+		free(mounts->items[i].root);
+		free(mounts->items[i].point);
+	}
+	free(mounts->items);
+}
+
+/* mountinfo writes space, tab, newline and backslash as three octal digits. */
+static void unescape_octal(char *text)
+{
+	char *out = text;
+
+	while (*text) {
+		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] && text[3]) {
+			*out++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 |
+					(text[3] - '0'));
+			text += 4;
+		} else {
+			*out++ = *text++;
+		}
+	}
+	*out = '\0';
+}
+
+static int mounts_read(struct mounts *ret_mounts)
+{
+	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
+	_cleanup_free_ char *line = NULL;
+	size_t room = 0;
+	FILE *file;
+	int r = 0;
+
+	file = fopen("/proc/self/mountinfo", "re");
+	if (!file)
+		return -errno;
+	while (getline(&line, &room, file) >= 0) {
+		struct mount mount, *grown;
+		char *root = NULL, *point = NULL;
+
+		if (sscanf(line, "%*d %*d %u:%u %ms %ms", &mount.major, &mount.minor, &root,
+			   &point) != 4) {
+			free(root);
+			free(point);
+			continue;
+		}
+		mount.root = root;
+		mount.point = point;
+		unescape_octal(root);
+		unescape_octal(point);
+		grown = reallocarray(mounts.items, mounts.n + 1, sizeof(mount));
+		if (!grown) {
+			free(root);
+			free(point);
+			r = -ENOMEM;
+			break;
+		}
+		mounts.items = grown;
+		mounts.items[mounts.n++] = mount;
+	}
+	fclose(file);
+	if (r == 0) {
+		*ret_mounts = mounts;
+		mounts = (struct mounts){};
+	}
+	return r;
+}
+
+/* What follows `prefix` in `path` ("" or "/..."), or NULL if it is not above it. */
+static const char *below(const char *path, const char *prefix)
+{
+	size_t size = strcmp(prefix, "/") == 0 ? 0 : strlen(prefix);
+
+	if (strncmp(path, prefix, size) != 0)
+		return NULL;
+	if (strcmp(path, "/") == 0)
+		return size == 0 ? "" : NULL;
+	return path[size] == '\0' || path[size] == '/' ? path + size : NULL;
+}
+
+/* "/" and "/a" -> "/a"; "/b" and "" -> "/b". */
+static char *joined(const char *prefix, const char *rest)
+{
+	char *text;
+
+	if (strcmp(prefix, "/") == 0)
+		prefix = "";
+	if (asprintf(&text, "%s%s", prefix, *prefix || *rest ? rest : "/") < 0)
+		return NULL;
+	return text;
+}
+
+void rf_names_done(struct rf_names *names)
+{
+	size_t i;
+
+	for (i = 0; i < names->n; i++) {
+		free(names->items[i].path);
+		if (names->items[i].fd >= 0)
+			close(names->items[i].fd);
+	}
+	free(names->items);
+	*names = (struct rf_names){};
+}
+
+/* Add one name of the object behind `fd` (borrowed). */
+static int names_add(struct rf_names *names, const char *path, int fd, bool deny_only)
+{
+	struct rf_name *grown, name = {.deny_only = deny_only};
+
+	grown = reallocarray(names->items, names->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	names->items = grown;
+	name.path = strdup(path);
+	if (!name.path)
+		return -ENOMEM;
+	name.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (name.fd < 0) {
+		free(name.path);
+		return -errno;
+	}
+	names->items[names->n++] = name;
+	return 0;
+}
+
+/* May the session make (or replace) a name at `path`? */
+static bool may_plant(const void *image, const char *path)
+{
+	struct rf_verdict verdict;
+
+	rf_verdict_begin(&verdict, RF_CREATE);
+	rf_verdict_add(&verdict, image, RF_NO_MASK, rf_image_state(image, path, strlen(path)), 0,
+		       0);
+	rf_verdict_end(&verdict);
+	return !verdict.missing;
+}
+
+/* An object that a path leads to. */
+struct found {
+	int fd;
+	char *real; /* where it lies */
+	bool planted; /* a link on the way is one that the session could make */
+};
+
+/* Follow `path` name by name; links are followed, magic ones are not. */
+static int follow(const char *path, const void *image, struct found *ret_found)
+{
+	_cleanup_free_ char *rest = strdup(path), *real = strdup("/");
+	_cleanup_fd_ int at = -1;
+	unsigned int links = 0;
+	bool planted = false;
+
+	at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
+	if (at < 0)
+		return -errno;
+	if (!rest || !real)
+		return -ENOMEM;
+	for (;;) {
+		_cleanup_free_ char *name = NULL, *next = NULL, *left = NULL;
+		char target[PATH_MAX];
+		struct statfs fs;
+		struct stat st;
+		ssize_t size;
+		size_t skip;
+		char *slash;
+		int fd;
+
+		skip = strspn(rest, "/");
+		slash = strchrnul(rest + skip, '/');
+		name = strndup(rest + skip, slash - rest - skip);
+		left = strdup(slash);
+		if (!name || !left)
+			return -ENOMEM;
+		if (!*name)
+			break;
+		if (strcmp(name, "..") == 0) {
+			slash = strrchr(real, '/');
+			slash[slash == real] = '\0';
+			next = strdup(real);
+		} else if (strcmp(name, ".") == 0) {
+			next = strdup(real);
+		} else {
+			if (asprintf(&next, "%s/%s", strcmp(real, "/") == 0 ? "" : real, name) < 0)
+				next = NULL;
+		}
+		if (!next)
+			return -ENOMEM;
+		fd = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		if (fstat(fd, &st) < 0) {
+			int r = -errno;
+
+			close(fd);
+			return r;
+		}
+		if (!S_ISLNK(st.st_mode)) {
+			close(at);
+			at = fd;
+			free(real);
+			real = rf_steal(&next);
+			free(rest);
+			rest = rf_steal(&left);
+			continue;
+		}
+		size = readlinkat(fd, "", target, sizeof(target) - 1);
+		/* What a link on procfs leads to depends on who asks. */
+		if (fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
+			size = -1;
+		close(fd);
+		if (size <= 0)
+			return -ENOENT;
+		if (++links > MAX_LINKS)
+			return -ELOOP;
+		target[size] = '\0';
+		planted = planted || may_plant(image, next);
+		if (target[0] == '/') {
+			close(at);
+			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
+			if (at < 0)
+				return -errno;
+			free(real);
+			real = strdup("/");
+		}
+		free(rest);
+		if (asprintf(&rest, "%s%s", target, left) < 0)
+			rest = NULL;
+		if (!real || !rest)
+			return -ENOMEM;
+	}
+	ret_found->fd = rf_steal_fd(&at);
+	ret_found->real = rf_steal(&real);
+	ret_found->planted = planted;
+	return 0;
+}
+
+/* File systems that the kernel makes up: what lies in them is known by its path alone. */
+static bool made_up(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	switch ((unsigned int)fs.f_type) {
+	case PROC_SUPER_MAGIC:
+	case SYSFS_MAGIC:
+	case CGROUP_SUPER_MAGIC:
+	case CGROUP2_SUPER_MAGIC:
+	case BPF_FS_MAGIC:
+	case DEBUGFS_MAGIC:
+	case TRACEFS_MAGIC:
+	case SECURITYFS_MAGIC:
+		return true;
+	}
+	return false;
+}
+
+/* The last mount on this path, which hides the earlier ones; NULL if it is no mountpoint. */
+static const struct mount *mount_at(const struct mounts *mounts, const char *path)
+{
+	size_t i;
+
+	for (i = mounts->n; i > 0; i--)
+		if (strcmp(mounts->items[i - 1].point, path) == 0)
+			return &mounts->items[i - 1];
+	return NULL;
+}
+
+/* The mount that `path` lies in. */
+static const struct mount *mount_of(const struct mounts *mounts, const char *path)
+{
+	const struct mount *best = NULL;
+	size_t i;
+
+	for (i = 0; i < mounts->n; i++)
+		if (below(path, mounts->items[i].point) &&
+		    (!best || strlen(mounts->items[i].point) >= strlen(best->point)))
+			best = &mounts->items[i];
+	return best;
+}
+
+/*
+ * The object's other names, by other mounts of the same file system: explicit
+ * denies of these hold for it too.
+ */
+static int names_add_elsewhere(struct rf_names *names, const struct mounts *mounts,
+			       const char *real, int fd)
+{
+	const struct mount *own = mount_of(mounts, real);
+	_cleanup_free_ char *inside = NULL;
+	size_t i;
+	int r;
+
+	if (!own)
+		return 0;
+	inside = joined(own->root, below(real, own->point));
+	if (!inside)
+		return -ENOMEM;
+	for (i = 0; i < mounts->n; i++) {
+		const struct mount *other = &mounts->items[i];
+		_cleanup_free_ char *name = NULL;
+		const char *rest;
+
+		if (other->major != own->major || other->minor != own->minor)
+			continue;
+		rest = below(inside, other->root);
+		if (!rest)
+			continue;
+		name = joined(other->point, rest);
+		if (!name)
+			return -ENOMEM;
+		if (strcmp(name, real) == 0)
+			continue;
+		r = names_add(names, name, fd, true);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* All names of the object that `path` leads to. `literal`: the policy writes this path. */
+static int names_add_path(struct rf_names *names, const struct mounts *mounts, const void *image,
+			  const char *path, bool literal, struct rf_diags *diags)
+{
+	_cleanup_free_ char *real = NULL;
+	struct found found = {.fd = -1};
+	_cleanup_fd_ int fd = -1;
+	int r;
+
+	r = follow(path, image, &found);
+	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	if (r < 0) {
+		if (literal)
+			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
+				path, r == -ENOENT ? "no such path yet" : strerror(-r));
+		return 0;
+	}
+	fd = found.fd;
+	real = found.real;
+	if (made_up(fd) && !mount_at(mounts, real))
+		return 0;
+	/* The real place first: where two names say the same, events show the earlier. */
+	r = names_add(names, real, fd, false);
+	if (r < 0)
+		return r;
+	if (strcmp(real, path) != 0) {
+		if (found.planted)
+			rf_diag(diags, RF_WARNING, NULL, 0, 0,
+				"name the place itself if it is meant to be allowed",
+				"%s leads to %s by a link that the session may replace; an allow does not follow it",
+				path, real);
+		r = names_add(names, path, fd, found.planted);
+		if (r < 0)
+			return r;
+	}
+	return names_add_elsewhere(names, mounts, real, fd);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int rf_names_collect(const struct rf_policy *policy, const void *image, struct rf_diags *diags,
+		     struct rf_names *ret_names)
+{
+	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
+	__attribute__((cleanup(rf_names_done))) struct rf_names names = {};
+	const char *const *paths;
+	size_t n, i;
+	int r;
+
+	r = mounts_read(&mounts);
+	if (r < 0)
+		return r;
+	n = rf_policy_paths(policy, &paths);
+
+	/* Parents, so that a walk ends early: each once, in one sorted list with the mounts. */
+	{
+		struct path_set {
+			char **items;
+			size_t n;
+		} all = {};
+
+		for (i = 0; i < n + mounts.n && r == 0; i++) {
+			const char *path = i < n ? paths[i] : mounts.items[i - n].point;
+			const char *end = path + strlen(path);
+
+			for (;;) {
+				char **grown = reallocarray(all.items, all.n + 1, sizeof(*grown));
+				char *copy = end == path ? strdup("/") : strndup(path, end - path);
+
+				if (grown)
+					all.items = grown;
+				if (!grown || !copy) {
+					free(copy);
+					r = -ENOMEM;
+					break;
+				}
+				all.items[all.n++] = copy;
+				if (end == path || strcmp(copy, "/") == 0)
+					break;
+				do
+					end--;
+				while (*end != '/');
+			}
+		}
+		if (r == 0)
+			qsort(all.items, all.n, sizeof(*all.items), compare);
+		for (i = 0; i < all.n; i++) {
+			const char *path = all.items[i];
+			bool literal;
+
+			if (r < 0 || (i > 0 && strcmp(all.items[i - 1], path) == 0))
+				continue;
+			literal = n && bsearch(&path, paths, n, sizeof(*paths), compare);
+			r = names_add_path(&names, &mounts, image, path, literal, diags);
+		}
+		for (i = 0; i < all.n; i++)
+			free(all.items[i]);
+		free(all.items);
+	}
+	if (r < 0)
+		return r;
+	*ret_names = names;
+	names = (struct rf_names){};
+	return 0;
+}

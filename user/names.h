@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The names that a session starts with: every literal path of its policy and
+ * the parents of it, and the root of every mount that the caller sees, each
+ * opened with the caller's credentials (O_PATH). The daemon has the kernel
+ * identify the objects behind the descriptors and anchors them.
+ */
+#ifndef RF_USER_NAMES_H
+#define RF_USER_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "policy/diag.h"
+#include "policy/policy.h"
+
+struct rf_name {
+	char *path; /* a name of the object, normalised; "/" for the root */
+	int fd; /* O_PATH; several names may share an object, each has a descriptor */
+	bool deny_only; /* may take away but not give (RF_NAME_DENY_ONLY) */
+};
+
+struct rf_names {
+	struct rf_name *items;
+	size_t n;
+};
+
+/*
+ * `image` is the policy's (for the question which directories it lets a session
+ * write). Notes say which paths do not exist (yet) and which links are
+ * not followed for an allow. Release with rf_names_done().
+ */
+int rf_names_collect(const struct rf_policy *policy, const void *image, struct rf_diags *diags,
+		     struct rf_names *ret_names);
+void rf_names_done(struct rf_names *names);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requirements that can be seen before anything is loaded: see probe.h. */
+#include "user/probe.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+#include <linux/magic.h>
+
+static void missing(struct rf_diags *diags, const char *what, const char *fix)
+{
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, fix, "%s", what);
+}
+
+/* Is `name` one of the active LSMs? Not known (no securityfs) counts as yes: the hooks are provoked later. */
+static int lsm_active(const char *name)
+{
+	char list[512] = "", *word, *rest = list;
+	FILE *file;
+
+	file = fopen("/sys/kernel/security/lsm", "re");
+	if (!file)
+		return 1;
+	if (!fgets(list, sizeof(list), file))
+		list[0] = '\0';
+	fclose(file);
+	while ((word = strsep(&rest, ",\n")))
+		if (strcmp(word, name) == 0)
+			return 1;
+	return 0;
+}
+
+int rf_probe(struct rf_diags *diags)
+{
+	size_t before = diags->errors;
+	struct statfs fs;
+
+	if (geteuid() != 0)
+		missing(diags, "BPF programs can only be loaded by root", "run as root");
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		missing(diags, "the kernel has no type information (/sys/kernel/btf/vmlinux)",
+			"use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+	if (!lsm_active("bpf"))
+		missing(diags, "`bpf` is not among the active LSMs (/sys/kernel/security/lsm)",
+			"boot with the list found there and `bpf` added: lsm=LIST,bpf");
+	if (statfs("/sys/fs/bpf", &fs) < 0 || (unsigned int)fs.f_type != BPF_FS_MAGIC)
+		missing(diags, "no bpf file system is mounted on /sys/fs/bpf",
+			"mount -t bpf bpf /sys/fs/bpf");
+	if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_LSM, NULL) == 0)
+		missing(diags, "the kernel has no BPF LSM programs",
+			"use a kernel >= 6.1 built with CONFIG_BPF_LSM=y");
+	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 0)
+		missing(diags, "the kernel has no BPF task storage", "use a kernel >= 6.1");
+	return diags->errors > before ? -EOPNOTSUPP : 0;
+}

@@ -1,0 +1,1055 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The sessions of ringfenced, see session.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "policy/image.h"
+#include "policy/util.h"
+#include "user/cgroup.h"
+#include "user/cleanup.h"
+#include "user/event.h"
+#include "user/session.h"
+
+#define SECOND UINT64_C(1000000)
+#define NAME_MAX_POLICY 64 /* bytes of the policy's name in a session's */
+#define LOG_TAIL 65536 /* bytes at the end of a log in which its last line begins */
+
+struct rf_live_session {
+	struct rf_sessions *all;
+	struct rf_session_state state;
+	struct rf_session_cgroup cgroup;
+	void *image; /* for the rules in events; NULL: not there */
+	int log;
+	uint64_t unlogged; /* events that the log had no room for, */
+	uint64_t untold; /* and those of them that it does not tell yet */
+	void *owner;
+	sd_event_source *watch; /* on cgroup.events */
+	sd_event_source *again; /* while it is ending */
+	uint64_t deadline; /* of the end, 0: none */
+	bool ending;
+	size_t killed;
+	/* What has been made and is to be undone. */
+	bool has_image, has_anchors, in_kernel, has_log, has_state;
+};
+
+/* A state file that could not be read: its session is enforced, but not ours to end. */
+struct broken {
+	uint64_t id;
+	char *file;
+};
+
+struct rf_sessions {
+	struct rf_sessions_config config;
+	struct rf_live_session **items; /* sorted by id */
+	size_t n, capacity;
+	struct broken *broken;
+	size_t n_broken, broken_capacity;
+	int dir, log_dir; /* state files; logs */
+	sd_event_source *ring, *tick;
+	uint64_t strangers; /* events of sessions that are not known */
+};
+
+static int on_watch(sd_event_source *source, int fd, uint32_t revents, void *userdata);
+static int on_again(sd_event_source *source, uint64_t usec, void *userdata);
+
+__attribute__((format(printf, 3, 4))) static void say(struct rf_sessions *all, int priority,
+						      const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		text = NULL;
+	else if (all->config.log)
+		all->config.log(all->config.userdata, priority, text);
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+/* The position of the first session whose id is not below. */
+static size_t position(const struct rf_sessions *all, uint64_t id)
+{
+	size_t low = 0, high = all->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (all->items[middle]->state.kernel.id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct rf_live_session *find_id(const struct rf_sessions *all, uint64_t id)
+{
+	size_t at = position(all, id);
+
+	return at < all->n && all->items[at]->state.kernel.id == id ? all->items[at] : NULL;
+}
+
+struct rf_live_session *rf_sessions_find(struct rf_sessions *all, const char *name)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (!strcmp(all->items[i]->state.name, name))
+			return all->items[i];
+	return NULL;
+}
+
+size_t rf_sessions_count(const struct rf_sessions *all)
+{
+	return all->n + all->n_broken;
+}
+
+/* The tick runs while there are sessions whose losses may have to be told. */
+static void set_tick(struct rf_sessions *all)
+{
+	sd_event_source_set_enabled(all->tick, all->n ? SD_EVENT_ON : SD_EVENT_OFF);
+}
+
+static int insert(struct rf_live_session *s)
+{
+	struct rf_sessions *all = s->all;
+	size_t at = position(all, s->state.kernel.id);
+	int err =
+		rf_grow(&all->items, &all->capacity, all->n + 1, sizeof(struct rf_live_session *));
+
+	if (err)
+		return err;
+	memmove(all->items + at + 1, all->items + at,
+		(all->n - at) * sizeof(struct rf_live_session *));
+	all->items[at] = s;
+	all->n++;
+	set_tick(all);
+	return 0;
+}
+
+static void drop(struct rf_live_session *s)
+{
+	struct rf_sessions *all = s->all;
+	size_t at = position(all, s->state.kernel.id);
+
+	if (at == all->n || all->items[at] != s)
+		return;
+	all->n--;
+	memmove(all->items + at, all->items + at + 1,
+		(all->n - at) * sizeof(struct rf_live_session *));
+	set_tick(all);
+}
+
+/* ---- one session: release, undo ---------------------------------------- */
+
+/* Forget a session; what it has in the kernel and on disk stays. */
+static void session_free(struct rf_live_session *s)
+{
+	sd_event_source_disable_unref(s->watch);
+	sd_event_source_disable_unref(s->again);
+	rf_cgroup_done(&s->cgroup);
+	rf_closep(&s->log);
+	free(s->image);
+	rf_session_state_done(&s->state);
+	free(s);
+}
+
+/*
+ * Undo what was made, in the reverse order of its making. The cgroup is removed by
+ * the caller, who has to know that it is empty.
+ */
+static void undo(struct rf_live_session *s)
+{
+	struct rf_sessions *all = s->all;
+	struct rf_kernel *kernel = all->config.kernel;
+	int err;
+
+	if (s->in_kernel) {
+		err = rf_kernel_end_session(kernel, &s->state.kernel);
+		if (err)
+			say(all, LOG_ERR, "%s: cannot end it in the kernel: %s", s->state.name,
+			    strerror(-err));
+	}
+	if (s->has_anchors) {
+		err = rf_kernel_drop_anchors(kernel, RF_WORD_POLICY(s->state.kernel.word));
+		if (err)
+			say(all, LOG_ERR, "%s: cannot remove its anchors: %s", s->state.name,
+			    strerror(-err));
+	}
+	if (s->has_image)
+		rf_kernel_drop_image(kernel, s->state.image);
+	if (s->has_state)
+		rf_session_state_remove(all->dir, s->state.kernel.id);
+	s->in_kernel = s->has_anchors = s->has_image = s->has_state = false;
+}
+
+static struct rf_live_session *session_new(struct rf_sessions *all)
+{
+	struct rf_live_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->all = all;
+	s->cgroup = RF_SESSION_CGROUP_NONE;
+	s->log = -1;
+	return s;
+}
+
+static void save(struct rf_live_session *s)
+{
+	int err = rf_session_state_save(s->all->dir, &s->state);
+
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot write its state: %s", s->state.name,
+		    strerror(-err));
+}
+
+static int watch(struct rf_live_session *s)
+{
+	return sd_event_add_io(s->all->config.event, &s->watch, s->cgroup.events, EPOLLPRI,
+			       on_watch, s);
+}
+
+/* ---- events ------------------------------------------------------------ */
+
+static const char *mode_of(const struct rf_session_state *state)
+{
+	return state->kernel.word & RF_WORD_AUDIT ? "audit" : "enforce";
+}
+
+/* Append one line to the log, whole or not at all. */
+static int log_line(struct rf_live_session *s, const json_t *event)
+{
+	_cleanup_free_ char *line = json_dumps(event, JSON_COMPACT);
+	size_t size;
+	ssize_t n;
+
+	if (!line)
+		return -ENOMEM;
+	size = strlen(line);
+	line[size++] = '\n'; /* in the place of the NUL */
+	n = write(s->log, line, size);
+	if (n == (ssize_t)size)
+		return 0;
+	if (n > 0) {
+		off_t end = lseek(s->log, 0, SEEK_CUR);
+
+		if (end >= n && ftruncate(s->log, end - n))
+			return -errno;
+		return -ENOSPC;
+	}
+	return -errno;
+}
+
+static json_t *lost_event(struct rf_live_session *s, uint64_t count, const char *reason)
+{
+	return json_pack("{s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:I}", "time", rf_event_time(0),
+			 "seq", (json_int_t)(s->state.seq + 1), "session", s->state.name, "policy",
+			 s->state.policy, "mode", mode_of(&s->state), "op", "lost", "reason",
+			 reason, "count", (json_int_t)count);
+}
+
+/* Once the log has room again it says first what it does not hold. */
+static void tell_unlogged(struct rf_live_session *s)
+{
+	_cleanup_json_ json_t *event = NULL;
+
+	if (!s->untold)
+		return;
+	event = lost_event(s, s->untold, "log-full");
+	if (event && !log_line(s, event)) {
+		s->untold = 0;
+		s->state.seq++;
+	}
+}
+
+static void emit(struct rf_live_session *s, json_t *event)
+{
+	int err = log_line(s, event);
+
+	s->state.seq++;
+	if (err) {
+		if (!s->unlogged)
+			say(s->all, LOG_ERR, "%s: cannot write its log: %s", s->state.name,
+			    strerror(-err));
+		s->unlogged++;
+		s->untold++;
+	}
+	s->all->config.on_event(s->all->config.userdata, s, event, !err);
+}
+
+static const char *anchor_path(void *userdata, const struct rf_anchor_key *key, uint32_t name)
+{
+	const struct rf_live_session *s = userdata;
+
+	return rf_anchor_names_find(s->state.anchors, s->state.n_anchors, key, name);
+}
+
+static void on_event(void *userdata, const struct rf_event *event, size_t size)
+{
+	struct rf_sessions *all = userdata;
+	struct rf_live_session *s = find_id(all, event->session);
+	struct rf_event_context context;
+	_cleanup_json_ json_t *json = NULL;
+
+	(void)size;
+	if (!s) {
+		if (!all->strangers++)
+			say(all, LOG_WARNING, "event of session %" PRIu64 ", which is not known",
+			    (uint64_t)event->session);
+		return;
+	}
+	tell_unlogged(s);
+	context = (struct rf_event_context){
+		.session = s->state.name,
+		.policy = s->state.policy,
+		.mode = mode_of(&s->state),
+		.image = s->image,
+		.anchor = anchor_path,
+		.userdata = s,
+		.seq = s->state.seq + 1,
+	};
+	json = rf_event_json(event, &context);
+	if (json) {
+		emit(s, json);
+	} else {
+		/* No memory: the next line that can be written says so. */
+		s->unlogged++;
+		s->untold++;
+	}
+}
+
+void rf_sessions_consume(struct rf_sessions *all)
+{
+	int n = rf_kernel_consume(all->config.kernel, on_event, all);
+
+	if (n < 0)
+		say(all, LOG_ERR, "cannot read events: %s", strerror(-n));
+}
+
+static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	(void)source;
+	(void)fd;
+	(void)revents;
+	rf_sessions_consume(userdata);
+	return 0;
+}
+
+/* The counters, zero where the slot is not this session's. */
+static struct rf_counters counters_of(struct rf_live_session *s)
+{
+	struct rf_counters counters = {0};
+	int err = rf_kernel_counters(s->all->config.kernel, s->state.kernel.slot, &counters);
+
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot read its counters: %s", s->state.name,
+		    strerror(-err));
+	return err || counters.session != s->state.kernel.id ? (struct rf_counters){0} : counters;
+}
+
+/* Put what the kernel had no room for into the stream. */
+static void tell_lost(struct rf_live_session *s, const struct rf_counters *counters)
+{
+	_cleanup_json_ json_t *event = NULL;
+
+	if (counters->lost <= s->state.lost)
+		return;
+	event = lost_event(s, counters->lost - s->state.lost, "ring-full");
+	if (!event)
+		return; /* told at the next tick */
+	tell_unlogged(s);
+	json_object_set_new(event, "seq", json_integer((json_int_t)(s->state.seq + 1)));
+	emit(s, event);
+	s->state.lost = counters->lost;
+	save(s);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct rf_sessions *all = userdata;
+
+	(void)usec;
+	for (size_t i = 0; i < all->n; i++) {
+		struct rf_counters counters = counters_of(all->items[i]);
+
+		tell_lost(all->items[i], &counters);
+	}
+	return sd_event_source_set_time_relative(source, SECOND);
+}
+
+static struct rf_session_totals totals_of(struct rf_live_session *s,
+					  const struct rf_counters *counters)
+{
+	struct rf_session_totals totals = {
+		.lost = counters->lost,
+		.unlogged = s->unlogged,
+		.killed = s->killed,
+	};
+
+	for (unsigned int i = 0; i < RF_REASONS; i++) {
+		totals.denied += counters->denied[i];
+		totals.would_deny += counters->would_deny[i];
+	}
+	return totals;
+}
+
+/* ---- start ------------------------------------------------------------- */
+
+bool rf_session_name_valid(const char *name)
+{
+	size_t n =
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	return n && !name[n] && n <= NAME_MAX_POLICY + 16 && name[0] != '.';
+}
+
+/* The policy's name as the beginning of a file's name, and six digits. */
+static char *make_name(const char *policy)
+{
+	char name[NAME_MAX_POLICY + 1], *all;
+	uint32_t number;
+	size_t n = 0;
+
+	for (; *policy && n < NAME_MAX_POLICY; policy++) {
+		char one[2] = {*policy, 0};
+
+		/* Escapes of other bytes are shortened to one sign each. */
+		if (rf_session_name_valid(one) || (n && *policy == '.'))
+			name[n++] = *policy;
+		else if (!n || name[n - 1] != '_')
+			name[n++] = '_';
+	}
+	name[n] = 0;
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return NULL;
+	return asprintf(&all, "%s-%06x", n ? name : "session", number & 0xffffff) < 0 ? NULL : all;
+}
+
+/* Names of earlier sessions are taken too, as long as their logs are there. */
+static int make_places(struct rf_live_session *s, const char *policy, struct rf_diags *diags)
+{
+	struct rf_sessions *all = s->all;
+
+	for (int try = 0; try < 100; try++) {
+		_cleanup_free_ char *name = make_name(policy);
+		_cleanup_free_ char *file = NULL;
+		int err;
+
+		if (!name || asprintf(&file, "%s.jsonl", name) < 0) {
+			file = NULL;
+			return -ENOMEM;
+		}
+		s->log = openat(all->log_dir, file,
+				O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+		if (s->log < 0) {
+			if (errno == EEXIST)
+				continue;
+			err = -errno;
+			rf_diag(diags, RF_ERROR, all->config.log_dir, 0, 0, NULL,
+				"cannot make the session's log: %s", strerror(-err));
+			return err;
+		}
+		s->has_log = true;
+		err = rf_cgroup_create(all->config.cgroup_root, name, diags, &s->cgroup);
+		if (!err) {
+			s->state.name = rf_steal(&name);
+			s->state.cgroup = strdup(s->cgroup.path);
+			if (asprintf(&s->state.log, "%s/%s", all->config.log_dir, file) < 0)
+				s->state.log = NULL;
+			s->state.kernel.cgroup = s->cgroup.id;
+			return s->state.cgroup && s->state.log ? 0 : -ENOMEM;
+		}
+		unlinkat(all->log_dir, file, 0);
+		rf_closep(&s->log);
+		s->log = -1;
+		s->has_log = false;
+		if (err != -EEXIST)
+			return err;
+	}
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, "remove old logs", "no name is free in %s",
+		all->config.log_dir);
+	return -EEXIST;
+}
+
+static int add_anchors(struct rf_live_session *s, const struct rf_session_request *request,
+		       struct rf_diags *diags)
+{
+	uint64_t policy = RF_WORD_POLICY(s->state.kernel.word);
+
+	s->state.anchors = calloc(request->n_names + 1, sizeof(*s->state.anchors));
+	if (!s->state.anchors)
+		return -ENOMEM;
+	s->has_anchors = true;
+	for (size_t i = 0; i < request->n_names; i++) {
+		const struct rf_session_name *from = &request->names[i];
+		struct rf_anchor_name *to = &s->state.anchors[s->state.n_anchors];
+		uint32_t state = rf_image_state(s->image, from->path, strlen(from->path));
+		int err = state ? rf_kernel_add_anchor(
+					  s->all->config.kernel, policy, &from->identity, state,
+					  from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
+				: -EINVAL;
+
+		if (err == -EOPNOTSUPP) {
+			rf_diag(diags, RF_WARNING, NULL, 0, 0, NULL,
+				"%s is on a file system whose objects cannot be recognised: all of "
+				"it is denied",
+				from->path);
+			continue;
+		}
+		if (err == -ENOSPC)
+			rf_diag(diags, RF_ERROR, NULL, 0, 0, "let fewer mounts or links lead to it",
+				"%s has more than %d names that the policy tells apart, or the "
+				"kernel has no room for more objects",
+				from->path, RF_ANCHOR_NAMES);
+		else if (err)
+			rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot anchor %s: %s",
+				from->path, strerror(-err));
+		if (err)
+			return err;
+		to->key = (struct rf_anchor_key){
+			.policy = policy,
+			.ino = from->identity.ino,
+			.subvol = from->identity.subvol,
+			.dev = from->identity.dev,
+			.generation = from->identity.generation,
+		};
+		to->path = strdup(from->path);
+		if (!to->path)
+			return -ENOMEM;
+		s->state.n_anchors++;
+	}
+	rf_anchor_names_sort(s->state.anchors, &s->state.n_anchors);
+	return 0;
+}
+
+static int copy_text(const char *from, char **to)
+{
+	if (!from)
+		return 0;
+	*to = strdup(from);
+	return *to ? 0 : -ENOMEM;
+}
+
+static int describe(struct rf_session_state *state, const struct rf_session_request *request)
+{
+	_cleanup_json_ json_t *now = rf_event_time(0);
+
+	state->command = json_incref(request->command);
+	state->uid = request->uid;
+	state->pid = request->pid;
+	state->pid_start = rf_pid_start(request->pid);
+	return copy_text(request->policy, &state->policy)
+	       ?: copy_text(request->policy_file, &state->policy_file)
+	       ?: copy_text(request->user, &state->user) ?: copy_text(request->cwd, &state->cwd)
+	       ?: copy_text(json_string_value(now), &state->started)
+	       ?: state->started ? 0 : -ENOMEM;
+}
+
+static int start(struct rf_live_session *s, const struct rf_session_request *request,
+		 struct rf_diags *diags, int *ret_exit)
+{
+	struct rf_kernel *kernel = s->all->config.kernel;
+	uint64_t flags =
+		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
+	int err;
+
+	err = describe(&s->state, request);
+	if (err)
+		return err;
+	/* Verified here: only then may its automaton be run. */
+	err = rf_kernel_put_image(kernel, request->image, request->image_size, diags,
+				  &s->state.image);
+	if (err) {
+		if (err == -EINVAL)
+			*ret_exit = 3;
+		return err;
+	}
+	s->has_image = true;
+	s->image = malloc(request->image_size);
+	if (!s->image)
+		return -ENOMEM;
+	memcpy(s->image, request->image, request->image_size);
+	s->state.kernel.id = rf_kernel_next_session(kernel);
+	s->state.kernel.word = RF_WORD(rf_kernel_next_policy(kernel), s->state.image.class,
+				       s->state.image.slot, flags);
+	err = add_anchors(s, request, diags);
+	if (err)
+		return err;
+	err = make_places(s, request->policy, diags);
+	if (err)
+		return err;
+	err = rf_kernel_start_session(kernel, &s->state.kernel);
+	if (err) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, err == -ENOSPC ? "end some sessions" : NULL,
+			"the kernel cannot start another session: %s", strerror(-err));
+		return err;
+	}
+	s->in_kernel = true;
+	err = rf_session_state_save(s->all->dir, &s->state);
+	if (err) {
+		rf_diag(diags, RF_ERROR, s->all->config.run_dir, 0, 0, NULL,
+			"cannot write the session's state: %s", strerror(-err));
+		return err;
+	}
+	s->has_state = true;
+	err = watch(s);
+	return err ? err : insert(s);
+}
+
+int rf_sessions_start(struct rf_sessions *all, const struct rf_session_request *request,
+		      void *owner, struct rf_diags *diags, struct rf_live_session **ret_session,
+		      int *ret_exit)
+{
+	struct rf_live_session *s = session_new(all);
+	size_t errors = diags->errors;
+	int exit = 1, err = s ? start(s, request, diags, &exit) : -ENOMEM;
+
+	if (!err) {
+		s->owner = owner;
+		*ret_session = s;
+		return 0;
+	}
+	if (diags->errors == errors)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot start the session: %s",
+			strerror(-err));
+	if (s) {
+		if (s->cgroup.fd >= 0)
+			rf_cgroup_remove(&s->cgroup); /* nobody has got a way into it */
+		undo(s);
+		if (s->has_log)
+			unlink(s->state.log ? s->state.log : "");
+		session_free(s);
+	}
+	*ret_exit = exit;
+	return err;
+}
+
+/* ---- end --------------------------------------------------------------- */
+
+static void finished(struct rf_live_session *s, const struct rf_session_totals *totals)
+{
+	struct rf_sessions *all = s->all;
+
+	undo(s);
+	drop(s);
+	say(all, LOG_INFO, "%s: ended", s->state.name);
+	all->config.on_end(all->config.userdata, s, 0, totals);
+	session_free(s);
+}
+
+/*
+ * End the session if its cgroup is empty. Once the cgroup is removed no task can
+ * come, so all its events are in the ring. 0 if it is gone, -EBUSY if there are tasks.
+ */
+static int try_finish(struct rf_live_session *s)
+{
+	struct rf_session_totals totals;
+	struct rf_counters counters;
+	int err = rf_cgroup_remove(&s->cgroup);
+
+	if (err)
+		return err;
+	rf_sessions_consume(s->all);
+	counters = counters_of(s);
+	tell_lost(s, &counters);
+	tell_unlogged(s);
+	totals = totals_of(s, &counters);
+	finished(s, &totals);
+	return 0;
+}
+
+/* Ask again later: for a kernel without cgroup.kill, and for the time limit. */
+static int arm_again(struct rf_live_session *s)
+{
+	sd_event *event = s->all->config.event;
+
+	if (s->again)
+		return sd_event_source_set_time_relative(s->again, SECOND / 4)
+			       ?: sd_event_source_set_enabled(s->again, SD_EVENT_ONESHOT);
+	return sd_event_add_time_relative(event, &s->again, CLOCK_MONOTONIC, SECOND / 4, 0,
+					  on_again, s);
+}
+
+/* The end did not come about: whoever asked is told, the session goes on alone. */
+static void give_up(struct rf_live_session *s, int error)
+{
+	struct rf_counters counters = counters_of(s);
+	struct rf_session_totals totals = totals_of(s, &counters);
+
+	s->ending = false;
+	say(s->all, LOG_ERR, "%s: cannot end it yet: %s; its tasks stay confined", s->state.name,
+	    strerror(-error));
+	s->all->config.on_end(s->all->config.userdata, s, error, &totals);
+	s->owner = NULL;
+}
+
+static int on_again(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct rf_live_session *s = userdata;
+	int err;
+
+	(void)source;
+	if (!s->ending)
+		return 0;
+	err = try_finish(s);
+	if (!err)
+		return 0;
+	if (usec >= s->deadline) {
+		give_up(s, err == -EBUSY ? -ETIMEDOUT : err);
+		return 0;
+	}
+	rf_cgroup_kill(&s->cgroup);
+	return arm_again(s);
+}
+
+static int on_watch(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+	struct rf_live_session *s = userdata;
+	int populated = rf_cgroup_populated(&s->cgroup);
+
+	(void)source;
+	(void)fd;
+	(void)revents;
+	if (populated < 0) {
+		say(s->all, LOG_ERR, "%s: cannot watch its cgroup: %s", s->state.name,
+		    strerror(-populated));
+		sd_event_source_set_enabled(s->watch, SD_EVENT_OFF);
+		return 0;
+	}
+	if (!populated && (s->ending || !s->owner))
+		try_finish(s); /* if a task came meanwhile, the next event comes too */
+	return 0;
+}
+
+int rf_session_end(struct rf_live_session *s, bool keep, struct rf_session_totals *ret_totals)
+{
+	struct rf_sessions *all = s->all;
+	uint64_t now;
+	int err;
+
+	s->ending = !keep;
+	if (keep) {
+		struct rf_counters counters;
+
+		if (!try_finish(s))
+			return 0;
+		rf_sessions_consume(all);
+		counters = counters_of(s);
+		tell_lost(s, &counters);
+		*ret_totals = totals_of(s, &counters);
+		s->owner = NULL;
+		return 1;
+	}
+	s->killed = rf_cgroup_count(&s->cgroup);
+	if (!s->killed && !try_finish(s))
+		return 0;
+	err = rf_cgroup_kill(&s->cgroup);
+	if (err)
+		say(all, LOG_ERR, "%s: cannot kill its tasks: %s", s->state.name, strerror(-err));
+	sd_event_now(all->config.event, CLOCK_MONOTONIC, &now);
+	s->deadline = now + all->config.end_usec;
+	err = arm_again(s);
+	if (err < 0)
+		give_up(s, err);
+	return 0;
+}
+
+/* ---- taking over ------------------------------------------------------- */
+
+/* The number of the last event in a log, 0 if it has none. */
+static uint64_t last_seq(int log)
+{
+	_cleanup_free_ char *text = malloc(LOG_TAIL + 1);
+	_cleanup_json_ json_t *event = NULL;
+	off_t size = lseek(log, 0, SEEK_END), from = size > LOG_TAIL ? size - LOG_TAIL : 0;
+	char *line;
+	ssize_t n;
+
+	n = text && size > 0 ? pread(log, text, LOG_TAIL, from) : 0;
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	if (text[n - 1] == '\n')
+		text[n - 1] = 0;
+	line = strrchr(text, '\n');
+	event = json_loads(line ? line + 1 : text, 0, NULL);
+	return (uint64_t)json_integer_value(json_object_get(event, "seq"));
+}
+
+static void take_over_broken(struct rf_sessions *all, const char *file, int error)
+{
+	char *copy = strdup(file);
+
+	say(all, LOG_ERR,
+	    "%s/sessions/%s cannot be read (%s): its session stays confined, but its events are not "
+	    "shown and it is not ended",
+	    all->config.run_dir, file, strerror(-error));
+	if (!copy ||
+	    rf_grow(&all->broken, &all->broken_capacity, all->n_broken + 1, sizeof(*all->broken))) {
+		free(copy);
+		return;
+	}
+	all->broken[all->n_broken++] = (struct broken){strtoull(file, NULL, 10), copy};
+}
+
+/* The programs that confined it are gone: nothing may go on as if they were not. */
+static void end_unwalled(struct rf_live_session *s)
+{
+	say(s->all, LOG_ERR, "%s: the kernel side was unloaded under it; its tasks are killed",
+	    s->state.name);
+	if (!rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup)) {
+		rf_cgroup_kill(&s->cgroup);
+		rf_cgroup_remove(&s->cgroup); /* fails where they are still dying: left empty */
+	}
+	rf_session_state_remove(s->all->dir, s->state.kernel.id);
+}
+
+/* 0: it goes on; 1: it has ended. */
+static int take_over(struct rf_live_session *s)
+{
+	struct rf_sessions *all = s->all;
+	struct rf_kernel *kernel = all->config.kernel;
+	uint64_t seq;
+	size_t size;
+	int err;
+
+	if (!rf_kernel_adopted(kernel)) {
+		end_unwalled(s);
+		return 1;
+	}
+	s->in_kernel = s->has_anchors = s->has_state = true;
+	s->log = open(s->state.log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (s->log < 0)
+		say(all, LOG_ERR, "%s: cannot open %s: %s", s->state.name, s->state.log,
+		    strerror(errno));
+	seq = s->log < 0 ? 0 : last_seq(s->log);
+	if (seq > s->state.seq)
+		s->state.seq = seq;
+	err = rf_kernel_hold_image(kernel, s->state.image);
+	if (!err) {
+		s->has_image = true;
+		err = rf_kernel_get_image(kernel, s->state.image, &s->image, &size);
+	}
+	if (err)
+		say(all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
+		    strerror(-err));
+	err = rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup);
+	if (err == -ENOENT || err == -ESTALE) {
+		/* Its cgroup is gone, and all tasks with it. */
+		rf_sessions_consume(all);
+		undo(s);
+		say(all, LOG_INFO, "%s: ended while no daemon was running", s->state.name);
+		return 1;
+	}
+	if (!err)
+		err = watch(s);
+	if (err < 0)
+		say(all, LOG_ERR, "%s: cannot watch its cgroup: %s", s->state.name, strerror(-err));
+	return 0;
+}
+
+int rf_sessions_take_over(struct rf_sessions *all)
+{
+	_cleanup_dir_ DIR *dir = NULL;
+	struct dirent *entry;
+	int fd = openat(all->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		rf_closep(&fd);
+		return -errno;
+	}
+	while ((entry = readdir(dir))) {
+		const char *dot = strrchr(entry->d_name, '.');
+		struct rf_live_session *s;
+		int err;
+
+		if (!dot || dot == entry->d_name)
+			continue;
+		if (!strcmp(dot, ".new")) { /* a draft that was not finished */
+			unlinkat(fd, entry->d_name, 0);
+			continue;
+		}
+		s = session_new(all);
+		if (!s)
+			return -ENOMEM;
+		err = rf_session_state_load(fd, entry->d_name, &s->state);
+		if (err == -ENOMEM) {
+			session_free(s);
+			return err;
+		}
+		if (err) {
+			session_free(s);
+			take_over_broken(all, entry->d_name, err);
+			continue;
+		}
+		/* Before its events can be read it must be in the table. */
+		err = insert(s);
+		if (err) {
+			session_free(s);
+			return err;
+		}
+		if (take_over(s) == 1) {
+			drop(s);
+			session_free(s);
+			continue;
+		}
+		say(all, LOG_INFO, "%s: taken over", s->state.name);
+	}
+	rf_sessions_consume(all);
+	/* Nobody owns them: those that are empty have ended. */
+	for (size_t i = all->n; i-- > 0;)
+		if (all->items[i]->cgroup.fd >= 0)
+			try_finish(all->items[i]);
+	rf_cgroup_sweep(all->config.cgroup_root);
+	return 0;
+}
+
+/* ---- all --------------------------------------------------------------- */
+
+static int open_dir(const char *path, int *ret_fd)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int rf_sessions_new(const struct rf_sessions_config *config, struct rf_sessions **ret_sessions)
+{
+	struct rf_sessions *all = calloc(1, sizeof(*all));
+	_cleanup_free_ char *states = NULL;
+	int err;
+
+	if (!all)
+		return -ENOMEM;
+	all->config = *config;
+	all->dir = all->log_dir = -1;
+	if (asprintf(&states, "%s/sessions", config->run_dir) < 0) {
+		states = NULL;
+		err = -ENOMEM;
+		goto fail;
+	}
+	err = mkdir(states, 0700) && errno != EEXIST ? -errno : 0;
+	if (!err)
+		err = open_dir(states, &all->dir);
+	if (!err)
+		err = open_dir(config->log_dir, &all->log_dir);
+	if (!err)
+		err = sd_event_add_time_relative(config->event, &all->tick, CLOCK_MONOTONIC, SECOND,
+						 SECOND / 4, on_tick, all);
+	if (err < 0)
+		goto fail;
+	set_tick(all);
+	err = sd_event_add_io(config->event, &all->ring, rf_kernel_events_fd(config->kernel),
+			      EPOLLIN, on_ring, all);
+	if (err < 0)
+		goto fail;
+	*ret_sessions = all;
+	return 0;
+fail:
+	rf_sessions_free(all);
+	return err;
+}
+
+void rf_sessions_free(struct rf_sessions *all)
+{
+	if (!all)
+		return;
+	for (size_t i = 0; i < all->n; i++) {
+		save(all->items[i]);
+		session_free(all->items[i]);
+	}
+	for (size_t i = 0; i < all->n_broken; i++)
+		free(all->broken[i].file);
+	free(all->items);
+	free(all->broken);
+	sd_event_source_disable_unref(all->ring);
+	sd_event_source_disable_unref(all->tick);
+	rf_closep(&all->dir);
+	rf_closep(&all->log_dir);
+	free(all);
+}
+
+static json_t *counters_json(const struct rf_counters *counters)
+{
+	json_t *by = json_object();
+	json_int_t denied = 0, would_deny = 0;
+
+	for (unsigned int i = 0; i < RF_REASONS; i++) {
+		json_int_t n = (json_int_t)(counters->denied[i] + counters->would_deny[i]);
+
+		denied += (json_int_t)counters->denied[i];
+		would_deny += (json_int_t)counters->would_deny[i];
+		if (n)
+			json_object_set_new(by, rf_reason_name(i), json_integer(n));
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "seen", (json_int_t)counters->seen,
+			 "written", (json_int_t)counters->written, "lost",
+			 (json_int_t)counters->lost, "denied", denied, "would_deny", would_deny,
+			 "reasons", by);
+}
+
+static json_t *session_json(struct rf_live_session *s)
+{
+	const struct rf_session_state *state = &s->state;
+	struct rf_counters counters = counters_of(s);
+
+	return json_pack(
+		"{s:s, s:I, s:s, s:s*, s:s, s:s*, s:I, s:I, s:O, s:s*, s:s, s:s, s:s, s:I, s:b, s:o}",
+		"session", state->name, "id", (json_int_t)state->kernel.id, "policy", state->policy,
+		"policy_file", state->policy_file, "mode", mode_of(state), "user", state->user,
+		"uid", (json_int_t)state->uid, "pid", (json_int_t)state->pid, "command",
+		state->command, "cwd", state->cwd, "cgroup", state->cgroup, "log", state->log,
+		"started", state->started, "tasks",
+		(json_int_t)(s->cgroup.fd < 0 ? 0 : rf_cgroup_count(&s->cgroup)), "owned",
+		s->owner != NULL, "counters", counters_json(&counters));
+}
+
+json_t *rf_sessions_list(struct rf_sessions *all)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < all->n; i++)
+		json_array_append_new(array, session_json(all->items[i]));
+	for (size_t i = 0; i < all->n_broken; i++)
+		json_array_append_new(array, json_pack("{s:s, s:I, s:s}", "session", "?", "id",
+						       (json_int_t)all->broken[i].id, "unreadable",
+						       all->broken[i].file));
+	return array;
+}
+
+const struct rf_session_state *rf_session_state(const struct rf_live_session *s)
+{
+	return &s->state;
+}
+
+void rf_session_disown(struct rf_live_session *s)
+{
+	s->owner = NULL;
+}
+
+void *rf_session_owner(const struct rf_live_session *s)
+{
+	return s->owner;
+}
+
+int rf_session_procs(const struct rf_live_session *s)
+{
+	return rf_cgroup_procs(&s->cgroup);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The list of what is not enforced yet. Order: what matters most to a user first. */
+#include <stddef.h>
+
+#include "user/unenforced.h"
+
+const struct rf_unenforced rf_unenforced[] = {
+	{"network", "connect, send, bind and listen are not judged"},
+	{"names", "a file can be deleted, renamed, linked or made a directory, link, pipe or "
+		  "device wherever the user may do so; only opening is judged"},
+	{"truncate by path", "truncate(2) on a path is not judged; opening with O_TRUNC is"},
+	{"metadata", "mode, owner, times and extended attributes can be read and changed "
+		     "wherever the user may do so"},
+	{"listing links", "readlink(2) is not judged; opening a directory is"},
+	{"executable mappings", "mapping a file executable needs only what opening it needs"},
+	{"received descriptors", "a descriptor handed over by another process can be used; the "
+				 "session judges only its own opens"},
+	{"unix sockets", "a session can talk to every service whose socket the user may "
+			 "connect to, and the service acts outside the session"},
+	{"processes", "signals, ptrace and /proc of processes outside the session are limited "
+		      "only as for every process of the user"},
+	{"mounts and namespaces", "a session can make namespaces and mounts if the user may; "
+				  "what it opens there is judged all the same"},
+	{"guard", "a session that runs as root is not kept from ringfence's own maps, pins, "
+		  "cgroups and sockets, nor from raw devices and modules"},
+	{"io_uring, bpf and perf", "these interfaces are not judged as such; files opened through "
+				   "io_uring are"},
+	{"containers", "only commands started by `ringfence run` are confined, not containers "
+		       "that already run"},
+	{"use without root", "only root can start a session (for another user, with --user)"},
+	{"limits", "memory, tasks and CPU are not limited"},
+	{NULL, NULL},
+};
