@@ -20,6 +20,7 @@
 #define RF_NAME_MAX 255 /* bytes of one name (Linux NAME_MAX) */
 #define RF_MAX_CGROUP_DEPTH 128 /* levels at which a session's cgroup may lie */
 #define RF_EVENT_PATH 2048 /* bytes of path text in an event */
+#define RF_EVENT_EXE 256 /* bytes of the text of the process's program */
 #define RF_COMM 16 /* TASK_COMM_LEN */
 
 /* Rights on files: bits of a mask. "write" of the language is four of them. */
@@ -173,16 +174,28 @@ struct rf_identity {
  *   cls[byte]          the byte's class
  *   states[s]          one word each:
  *                      bits 63..40 base, 39..16 default target, 15 flat, 14..0 accept
- *   cells[base + cls]  bits 47..24 owner state, 23..0 target; if the owner is
- *                      not s the step goes to s's default target
+ *   cells[base + cls]  32 bits each, two in a word, the first in the low half: bits
+ *                      31..8 target, 7..0 check; if that is not cls + 1 the step
+ *                      goes to s's default target. States share a base only if
+ *                      they share all their cells, so the check tells whose it is;
+ *                      0 is an empty cell, and there are at most 255 classes
  *   accepts[a]         struct rf_accept (RF_ACCEPT_WORDS words each)
  *   rules[n - 1]       struct rf_rule (one word pair each)
+ *   nodes[n]           of the network's tree, RF_NODE_WORDS words each, see below
+ *   leaves[l]          struct rf_leaf (one word each)
+ *   ports[p]           struct rf_port (one word each)
  *   strings            bytes, NUL-terminated, offsets in bytes from the section's start
+ *
+ * An address is 16 bytes, IPv4 as ::ffff:a.b.c.d. From `root` each half byte, the high one
+ * first, leads to a child: 32 bits each, two in a word, the first in the low half; with
+ * RF_NODE_LEAF it is a leaf, else a node. A leaf has the ports of TCP and then those of
+ * UDP, each a list of ranges that ends at 65535. The seven fields are 0 if there are no
+ * rules for the network: all of it falls to the default.
  *
  * State 0 is never a target: a step that yields 0 is an error, hence a deny.
  */
 #define RF_IMAGE_MAGIC 0x31464752 /* "RGF1" */
-#define RF_IMAGE_VERSION 1
+#define RF_IMAGE_VERSION 2
 
 enum rf_class { RF_CLASS_16K, RF_CLASS_128K, RF_CLASS_1M, RF_CLASS_4M, RF_CLASSES };
 #define RF_CLASS_BYTES(class)                                                                      \
@@ -207,6 +220,10 @@ struct rf_image {
 	__u32 nstates, ncells, naccepts, nrules, nstrings; /* nstrings in bytes */
 	__u32 states, cells, accepts, rules, strings; /* word offsets */
 	__u8 cls[256];
+	__u32 root; /* of the network's tree */
+	__u32 nnodes, nleaves, nports;
+	__u32 nodes, leaves, ports; /* word offsets, between rules and strings */
+	__u32 pad;
 };
 #define RF_IMAGE_CLS_BYTE 64 /* offset of cls in bytes */
 
@@ -216,9 +233,10 @@ struct rf_image {
 #define RF_STATE_DEFAULT(s) ((__u32)((s) >> 16) & 0xffffff)
 #define RF_STATE_FLAT(s) ((__u32)(s)&0x8000)
 #define RF_STATE_ACCEPT(s) ((__u32)(s)&0x7fff)
-#define RF_CELL(owner, target) (((__u64)(owner) << 24) | (target))
-#define RF_CELL_OWNER(c) ((__u32)((c) >> 24))
-#define RF_CELL_TARGET(c) ((__u32)(c)&0xffffff)
+#define RF_CELL(cls, target) (((__u32)(target) << 8) | ((cls) + 1))
+#define RF_CELL_CHECK(c) ((__u32)(c)&0xff)
+#define RF_CELL_TARGET(c) ((__u32)(c) >> 8)
+#define RF_CELL_WORDS(n) (((__u64)(n) + 1) / 2)
 
 /*
  * What a state grants. allow, deny and forbid are masks of rights, disjoint;
@@ -236,6 +254,34 @@ struct rf_accept {
 	__u16 pad2[3];
 };
 #define RF_ACCEPT_WORDS 3
+
+#define RF_NODE_LEAF 0x80000000u
+#define RF_NODE_WORDS 8
+#define RF_NODE_STEPS 32 /* half bytes of an address */
+
+struct rf_leaf {
+	__u32 first; /* of its ports */
+	__u16 ntcp;
+	__u16 nudp;
+};
+
+/* What holds for the ports up to `last`. The rule is 0 for the default, deny. */
+struct rf_port {
+	__u16 last;
+	__u8 verdict; /* enum rf_net_verdict */
+	__u8 audited; /* the same, with the audited rules in force */
+	__u16 rule;
+	__u16 audited_rule;
+};
+
+enum rf_net_verdict {
+	RF_NET_DEFAULT,
+	RF_NET_ALLOW,
+	RF_NET_DENY,
+	RF_NET_FORBID,
+	RF_NET_VERDICTS,
+};
+#define RF_PORT_STEPS 17 /* halvings that find one of 65536 */
 
 /* Where a rule stands, for events and `why`. file and text are string offsets. */
 struct rf_rule {
@@ -282,11 +328,15 @@ struct rf_event {
 	__u64 magic; /* s_magic of the object's file system */
 	__u32 anchor_name;
 	__u32 path_len;
+	__u32 exe_len; /* 0: no program, a kernel thread */
+	__u32 pad;
+	char exe[RF_EVENT_EXE]; /* the path of the program, in the last exe_len bytes */
 	char path[RF_EVENT_PATH];
 };
 #define RF_EVENT_TRUNCATED 0x1 /* the path's text was cut */
 #define RF_EVENT_NO_ANCHOR 0x2 /* no anchor: path is what lies below the last parent seen */
 #define RF_EVENT_DETACHED 0x4 /* an object without a name (memory, pipe) */
+#define RF_EVENT_EXE_CUT 0x8 /* the beginning of exe is missing */
 
 #define RF_ASSERT(name, cond) _Static_assert(cond, name)
 RF_ASSERT("session", sizeof(struct rf_session) == 32);
@@ -294,11 +344,13 @@ RF_ASSERT("global", sizeof(struct rf_global) == 24);
 RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
 RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);
 RF_ASSERT("identity", sizeof(struct rf_identity) == 48);
-RF_ASSERT("image", sizeof(struct rf_image) == 320);
+RF_ASSERT("image", sizeof(struct rf_image) == 352);
 RF_ASSERT("image cls", __builtin_offsetof(struct rf_image, cls) == RF_IMAGE_CLS_BYTE);
+RF_ASSERT("leaf", sizeof(struct rf_leaf) == 8);
+RF_ASSERT("port", sizeof(struct rf_port) == 8);
 RF_ASSERT("accept", sizeof(struct rf_accept) == 8 * RF_ACCEPT_WORDS);
 RF_ASSERT("rule", sizeof(struct rf_rule) == 8 * RF_RULE_WORDS);
-RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 120);
-RF_ASSERT("event", sizeof(struct rf_event) == 120 + RF_EVENT_PATH);
+RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 384);
+RF_ASSERT("event", sizeof(struct rf_event) == 384 + RF_EVENT_PATH);
 
 #endif

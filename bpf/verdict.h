@@ -31,9 +31,10 @@ static __always_inline __u32 rf_step(const __u64 *image, __u32 mask, __u32 state
 	const struct rf_image *head = rf_image_header(image);
 	__u32 cls = head->cls[byte];
 	__u64 s = image[(head->states + state) & mask];
-	__u64 cell = image[(head->cells + RF_STATE_BASE(s) + cls) & mask];
+	__u32 at = RF_STATE_BASE(s) + cls;
+	__u32 cell = image[(head->cells + at / 2) & mask] >> (at % 2 * 32);
 
-	return RF_CELL_OWNER(cell) == state ? RF_CELL_TARGET(cell) : RF_STATE_DEFAULT(s);
+	return RF_CELL_CHECK(cell) == cls + 1 ? RF_CELL_TARGET(cell) : RF_STATE_DEFAULT(s);
 }
 
 /* Does every object below this one get the same accept as this one? */
@@ -137,5 +138,49 @@ static __always_inline void rf_verdict_end(struct rf_verdict *v)
 	} else
 		v->reason = RF_REASON_RULE;
 }
+
+/*
+ * The entry (struct rf_port, as a word) for one address, protocol and port. 0, the
+ * default, where there are no rules for the network or the image is broken.
+ */
+static __always_inline __u64 rf_net_find(const __u64 *image, __u32 mask, const __u8 address[16],
+					 __u32 is_udp, __u16 port)
+{
+	const struct rf_image *head = rf_image_header(image);
+	__u32 at = head->root, i, low, high;
+	__u64 leaf, entry;
+
+	if (!head->nleaves)
+		return 0;
+	for (i = 0; i < RF_NODE_STEPS; i++) {
+		__u32 half = i % 2 ? address[i / 2 & 15] & 15 : address[i / 2 & 15] >> 4;
+
+		if (at & RF_NODE_LEAF)
+			break;
+		at = image[(head->nodes + at * RF_NODE_WORDS + half / 2) & mask] >> (half % 2 * 32);
+	}
+	if (!(at & RF_NODE_LEAF))
+		return 0;
+	leaf = image[(head->leaves + (at & ~RF_NODE_LEAF)) & mask];
+	low = (__u32)leaf + (is_udp ? leaf >> 32 & 0xffff : 0);
+	high = low + (is_udp ? leaf >> 48 : leaf >> 32 & 0xffff) - 1;
+	for (i = 0; i < RF_PORT_STEPS; i++) {
+		__u32 middle = (low + high) / 2;
+
+		if (low >= high)
+			break;
+		if ((__u16)image[(head->ports + middle) & mask] < port)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	entry = image[(head->ports + low) & mask];
+	return (__u16)entry < port ? 0 : entry;
+}
+
+#define RF_PORT_VERDICT(entry) ((__u8)((entry) >> 16))
+#define RF_PORT_AUDITED(entry) ((__u8)((entry) >> 24))
+#define RF_PORT_RULE(entry) ((__u16)((entry) >> 32))
+#define RF_PORT_AUDITED_RULE(entry) ((__u16)((entry) >> 48))
 
 #endif

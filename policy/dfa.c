@@ -34,6 +34,7 @@ struct builder {
 	size_t npool, pool_capacity;
 	uint32_t *slots; /* hash of subsets, state + 1 */
 	size_t nslots;
+	size_t work; /* positions entered */
 	/* Scratch for one state. */
 	uint32_t *base, *next; /* positions */
 	size_t nbase, base_capacity, nnext, next_capacity;
@@ -131,13 +132,31 @@ static void sort(uint32_t *list, size_t n)
 	}
 }
 
+/* A position that stays until the name ends, and a pattern ends with it: it will count. */
+static bool is_certain(const struct rf_nfa_node *p)
+{
+	return p->loop == RF_LOOP_NAME && p->end;
+}
+
+/* Does a position that is certain decide something, all others and itself being `sum`? */
+static bool decides(const struct rf_winners *end, const struct rf_winners *sum)
+{
+	for (unsigned int plane = 0; plane < RF_PLANES; plane++)
+		for (unsigned int i = 0; i < RF_RIGHTS; i++)
+			if (end->at[plane][i] && end->at[plane][i] == sum->at[plane][i])
+				return true;
+	return false;
+}
+
 /*
- * Sort `next`, drop doubles and what cannot win any more. A deny that is dropped
- * because of an allow is what the lint looks for.
+ * Sort `next`, drop doubles and what cannot win any more: against what stays, and
+ * against what is certain. A deny that is dropped because of an allow is what the
+ * lint looks for.
  */
 static void tidy(struct builder *b, uint32_t stays)
 {
 	const struct rf_winners *items = b->nfa->winners.items;
+	struct rf_winners sum = items[stays];
 	size_t n = 0;
 
 	sort(b->next, b->nnext);
@@ -146,13 +165,24 @@ static void tidy(struct builder *b, uint32_t stays)
 
 		if (n && b->next[n - 1] == b->next[i])
 			continue;
-		if (stays && !rf_winners_beat(&items[p->reach], &items[stays])) {
-			struct rf_winners kept = items[stays];
+		if (is_certain(p))
+			rf_winners_merge(&sum, &items[p->end], b->lint);
+		b->next[n++] = b->next[i];
+	}
+	b->nnext = n;
+	n = 0;
+	for (size_t i = 0; i < b->nnext; i++) {
+		const struct rf_nfa_node *p = &b->nfa->nodes[b->next[i]];
+
+		if (rf_winners_beat(&items[p->reach], &sum) ||
+		    (is_certain(p) && decides(&items[p->end], &sum) &&
+		     rf_winners_beat(&items[p->end], &items[stays]))) {
+			b->next[n++] = b->next[i];
+		} else {
+			struct rf_winners kept = sum;
 
 			rf_winners_merge(&kept, &items[p->reach_deny], b->lint);
-			continue;
 		}
-		b->next[n++] = b->next[i];
 	}
 	b->nnext = n;
 }
@@ -190,6 +220,7 @@ static int find_state(struct builder *b, uint32_t stays, uint32_t *ret_state)
 	struct subset *s;
 	size_t at;
 
+	b->work += b->nnext + 1;
 	tidy(b, stays);
 	if (b->nslots <= 2 * dfa->nstates && rehash(b))
 		return -ENOMEM;
@@ -202,7 +233,7 @@ static int find_state(struct builder *b, uint32_t stays, uint32_t *ret_state)
 		*ret_state = b->slots[at] - 1;
 		return 0;
 	}
-	if (dfa->nstates == RF_DFA_STATES_MAX || b->npool + b->nnext > RF_DFA_WORK_MAX)
+	if (dfa->nstates == RF_DFA_STATES_MAX || b->work > RF_DFA_WORK_MAX)
 		return -E2BIG;
 	if (rf_grow(&b->subsets, &b->subsets_capacity, dfa->nstates + 1, sizeof(*b->subsets)) ||
 	    rf_grow(&dfa->states, &dfa->states_capacity, dfa->nstates + 1, sizeof(*dfa->states)) ||
@@ -398,7 +429,12 @@ int rf_dfa_build(struct rf_nfa *nfa, const struct rf_sets *sets, struct rf_lint 
 	int r;
 
 	find_classes(&b);
-	r = enter(&b, 0);
+	/* Room for one of each, so that no pointer to an empty list is NULL. */
+	r = rf_grow(&b.pool, &b.pool_capacity, 1, sizeof(*b.pool));
+	if (!r)
+		r = rf_grow(&b.dfa.edges, &b.dfa.edges_capacity, 1, sizeof(*b.dfa.edges));
+	if (!r)
+		r = enter(&b, 0);
 	if (!r)
 		r = find_state(&b, 0, &b.dfa.start);
 	for (size_t state = 0; !r && state < b.dfa.nstates; state++)

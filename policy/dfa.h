@@ -14,7 +14,7 @@
 
 /* Limits of the construction: reached by patterns whose combinations explode. */
 #define RF_DFA_STATES_MAX 600000
-#define RF_DFA_WORK_MAX 6000000 /* positions of patterns in all states together */
+#define RF_DFA_WORK_MAX 12000000 /* positions of patterns entered, all moves together */
 
 struct rf_edge {
 	uint32_t cls;

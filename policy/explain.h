@@ -9,6 +9,8 @@
 
 #include "bpf/verdict.h"
 #include "policy/image.h"
+#include "policy/object.h"
+#include "policy/policy.h"
 
 struct rf_explanation {
 	struct rf_verdict verdict; /* missing == 0: allowed */
@@ -23,5 +25,21 @@ struct rf_explanation {
  */
 int rf_explain(const void *image, uint8_t want, const char *const *paths, size_t npaths,
 	       struct rf_explanation *ret_explanation);
+
+/* Judge a connection. The verdict's `want` is RF_NET_CONNECT of rules.h, 1. */
+int rf_explain_net(const void *image, const struct rf_target *target,
+		   struct rf_explanation *ret_explanation);
+
+/* Either of these for an object as people write it. */
+int rf_explain_object(const void *image, const struct rf_object *object,
+		      struct rf_explanation *ret_explanation);
+
+/*
+ * The rule that would have decided instead, had `explanation`'s rule not been
+ * there: its number, 0 for the default. The policy is compiled again without the
+ * rule. 0, or -errno.
+ */
+int rf_explain_runner_up(const struct rf_policy *policy, const struct rf_object *object,
+			 const struct rf_explanation *explanation, uint32_t *ret_rule);
 
 #endif

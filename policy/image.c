@@ -19,8 +19,11 @@ struct verifier {
 	const __u64 *words;
 	const struct rf_image *head;
 	struct rf_diags *diags;
-	unsigned char *moves; /* by state: some cell of its own leads elsewhere */
+	unsigned int nclasses;
+	unsigned char *ends; /* by state: is it one that no byte leaves? enum below */
 };
+
+enum { UNKNOWN, ENDS, MOVES };
 
 __attribute__((format(printf, 2, 3))) static int broken(struct verifier *v, const char *format, ...)
 {
@@ -70,13 +73,26 @@ static int check_sections(struct verifier *v)
 	at += h->nstates;
 	if (h->cells != at)
 		return broken(v, "cells begin at word %u", h->cells);
-	at += h->ncells;
+	at += RF_CELL_WORDS(h->ncells);
 	if (h->accepts != at)
 		return broken(v, "accepts begin at word %u", h->accepts);
 	at += (uint64_t)h->naccepts * RF_ACCEPT_WORDS;
 	if (h->rules != at)
 		return broken(v, "rules begin at word %u", h->rules);
 	at += (uint64_t)h->nrules * RF_RULE_WORDS;
+	if (h->nleaves) {
+		if (h->nodes != at)
+			return broken(v, "nodes begin at word %u", h->nodes);
+		at += (uint64_t)h->nnodes * RF_NODE_WORDS;
+		if (h->leaves != at)
+			return broken(v, "leaves begin at word %u", h->leaves);
+		at += h->nleaves;
+		if (h->ports != at)
+			return broken(v, "ports begin at word %u", h->ports);
+		at += h->nports;
+	} else if (h->root || h->nnodes || h->nports || h->nodes || h->leaves || h->ports) {
+		return broken(v, "a network without leaves");
+	}
 	if (h->strings != at)
 		return broken(v, "strings begin at word %u", h->strings);
 	at += ((uint64_t)h->nstrings + 7) / 8;
@@ -87,60 +103,81 @@ static int check_sections(struct verifier *v)
 		return broken(v, "a count is out of range");
 	if (!h->start || h->start >= h->nstates)
 		return broken(v, "start state %u", h->start);
-	if (h->detached & ~RF_ALL_RIGHTS)
+	if (h->pad || h->detached & ~RF_ALL_RIGHTS)
 		return broken(v, "unknown rights");
 	return 0;
+}
+
+static uint32_t cell_at(const struct verifier *v, uint32_t i)
+{
+	return v->words[v->head->cells + i / 2] >> (i % 2 * 32);
 }
 
 static int check_cells(struct verifier *v)
 {
 	const struct rf_image *h = v->head;
 
-	v->moves = calloc(h->nstates, 1);
-	if (!v->moves)
-		return -ENOMEM;
+	for (unsigned int i = 0; i < 256; i++)
+		if (h->cls[i] >= v->nclasses)
+			v->nclasses = h->cls[i] + 1;
+	if (v->nclasses > 255 || h->ncells < v->nclasses)
+		return broken(v, "classes of bytes");
 	for (uint32_t i = 0; i < h->ncells; i++) {
-		uint64_t cell = v->words[h->cells + i];
-		uint64_t owner = cell >> 24;
-		uint32_t target = RF_CELL_TARGET(cell);
+		uint32_t cell = cell_at(v, i);
 
 		if (!cell)
 			continue;
-		if (!owner || owner >= h->nstates || !target || target >= h->nstates)
+		if (!RF_CELL_CHECK(cell) || RF_CELL_CHECK(cell) > v->nclasses ||
+		    !RF_CELL_TARGET(cell) || RF_CELL_TARGET(cell) >= h->nstates)
 			return broken(v, "cell %u", i);
-		v->moves[owner] |= target != owner;
 	}
+	if (h->ncells % 2 && cell_at(v, h->ncells))
+		return broken(v, "bytes behind the cells");
 	return 0;
+}
+
+/* Does every byte lead from t to t? Asked often of few states. */
+static bool ends(struct verifier *v, uint32_t t)
+{
+	uint64_t s = v->words[v->head->states + t];
+
+	if (v->ends[t] == UNKNOWN) {
+		v->ends[t] = RF_STATE_DEFAULT(s) == t ? ENDS : MOVES;
+		for (unsigned int cls = 0; v->ends[t] == ENDS && cls < v->nclasses; cls++) {
+			uint32_t cell = cell_at(v, RF_STATE_BASE(s) + cls);
+
+			if (RF_CELL_CHECK(cell) == cls + 1 && RF_CELL_TARGET(cell) != t)
+				v->ends[t] = MOVES;
+		}
+	}
+	return v->ends[t] == ENDS;
 }
 
 static int check_states(struct verifier *v)
 {
 	const struct rf_image *h = v->head;
-	uint32_t highest = 0;
 
-	for (unsigned int i = 0; i < 256; i++)
-		if (h->cls[i] > highest)
-			highest = h->cls[i];
-	if (h->ncells <= highest || v->words[h->states])
+	v->ends = calloc(h->nstates, 1);
+	if (!v->ends)
+		return -ENOMEM;
+	if (v->words[h->states])
 		return broken(v, "state 0");
 	for (uint32_t i = 1; i < h->nstates; i++) {
 		uint64_t s = v->words[h->states + i];
 
-		if (RF_STATE_BASE(s) >= h->ncells - highest || !RF_STATE_DEFAULT(s) ||
+		if (RF_STATE_BASE(s) > h->ncells - v->nclasses || !RF_STATE_DEFAULT(s) ||
 		    RF_STATE_DEFAULT(s) >= h->nstates || RF_STATE_ACCEPT(s) >= h->naccepts)
 			return broken(v, "state %u", i);
 	}
 	/* Steps are safe now. Is flat what says so? */
 	for (uint32_t i = 1; i < h->nstates; i++) {
-		uint64_t s = v->words[h->states + i], below;
+		uint64_t s = v->words[h->states + i];
 		uint32_t t;
 
 		if (!RF_STATE_FLAT(s))
 			continue;
 		t = rf_step(v->words, RF_NO_MASK, i, '/');
-		below = v->words[h->states + t];
-		if (RF_STATE_ACCEPT(below) != RF_STATE_ACCEPT(s) || RF_STATE_DEFAULT(below) != t ||
-		    v->moves[t])
+		if (RF_STATE_ACCEPT(v->words[h->states + t]) != RF_STATE_ACCEPT(s) || !ends(v, t))
 			return broken(v, "state %u is not flat", i);
 	}
 	return 0;
@@ -164,6 +201,76 @@ static int check_accepts(struct verifier *v)
 				return broken(v, "accept %u", i);
 	}
 	return 0;
+}
+
+/*
+ * The tree: a child is a leaf or a node behind its parent, so that there are no
+ * loops; it is deep enough for no more than an address.
+ */
+static int check_nodes(struct verifier *v)
+{
+	const struct rf_image *h = v->head;
+	_cleanup_free_ unsigned char *depth = calloc(h->nnodes + (size_t)1, 1);
+
+	if (!depth)
+		return -ENOMEM;
+	if (h->nleaves && (h->root & RF_NODE_LEAF ? (h->root & ~RF_NODE_LEAF) >= h->nleaves
+						  : h->root || !h->nnodes))
+		return broken(v, "root of the network");
+	for (uint32_t i = 0; i < h->nnodes; i++) {
+		const uint32_t *children =
+			(const uint32_t *)(v->words + h->nodes + (size_t)i * RF_NODE_WORDS);
+
+		for (unsigned int k = 0; k < 2 * RF_NODE_WORDS; k++) {
+			uint32_t child = children[k];
+
+			if (child & RF_NODE_LEAF) {
+				if ((child & ~RF_NODE_LEAF) >= h->nleaves)
+					return broken(v, "node %u", i);
+				continue;
+			}
+			if (child <= i || child >= h->nnodes || depth[i] + 1 == RF_NODE_STEPS)
+				return broken(v, "node %u", i);
+			if (depth[child] < depth[i] + 1)
+				depth[child] = depth[i] + 1;
+		}
+	}
+	return 0;
+}
+
+static int check_ports(struct verifier *v, uint32_t leaf, uint64_t first, uint32_t n)
+{
+	const struct rf_image *h = v->head;
+	const struct rf_port *ports = (const struct rf_port *)(v->words + h->ports);
+
+	if (!n || first + n > h->nports || ports[first + n - 1].last != UINT16_MAX)
+		return broken(v, "leaf %u", leaf);
+	for (uint64_t i = first; i < first + n; i++) {
+		const struct rf_port *p = &ports[i];
+
+		if ((i > first && p->last <= ports[i - 1].last) || p->verdict >= RF_NET_VERDICTS ||
+		    p->audited >= RF_NET_VERDICTS || p->rule > h->nrules ||
+		    p->audited_rule > h->nrules || !p->rule != (p->verdict == RF_NET_DEFAULT) ||
+		    !p->audited_rule != (p->audited == RF_NET_DEFAULT))
+			return broken(v, "leaf %u", leaf);
+	}
+	return 0;
+}
+
+static int check_net(struct verifier *v)
+{
+	const struct rf_image *h = v->head;
+	const struct rf_leaf *leaves = (const struct rf_leaf *)(v->words + h->leaves);
+	int r;
+
+	r = check_nodes(v);
+	for (uint32_t i = 0; !r && i < h->nleaves; i++) {
+		r = check_ports(v, i, leaves[i].first, leaves[i].ntcp);
+		if (!r)
+			r = check_ports(v, i, (uint64_t)leaves[i].first + leaves[i].ntcp,
+					leaves[i].nudp);
+	}
+	return r;
 }
 
 static int check_rules(struct verifier *v)
@@ -199,8 +306,10 @@ int rf_image_verify(const void *image, size_t size, struct rf_diags *diags)
 	if (!r)
 		r = check_accepts(&v);
 	if (!r)
+		r = check_net(&v);
+	if (!r)
 		r = check_rules(&v);
-	free(v.moves);
+	free(v.ends);
 	return r;
 }
 

@@ -338,6 +338,7 @@ static int rebuild(struct refiner *r, struct rf_dfa *dfa)
 	if (!new.states)
 		return -ENOMEM;
 	memcpy(new.cls, dfa->cls, sizeof(new.cls));
+	err = rf_grow(&new.edges, &new.edges_capacity, 1, sizeof(*new.edges));
 	for (size_t i = 0; !err && i < new.nstates; i++)
 		err = copy_state(r, order[i], number, &new);
 	if (err) {

@@ -16,6 +16,14 @@
 #include "bpf/abi.h"
 #include "policy/diag.h"
 
+/* Parts of the language that need a kernel side, beyond deciding about files. */
+enum rf_feature {
+	RF_FEATURE_NETWORK, /* `network` */
+	RF_FEATURE_AUDITED_RULES, /* `audit: true` on a rule */
+	RF_FEATURE_LIMITS, /* `limits` */
+	RF_FEATURES, /* count */
+};
+
 /* What a policy text may refer to. All pointers are borrowed during the call. */
 struct rf_policy_env {
 	/*
@@ -32,7 +40,13 @@ struct rf_policy_env {
 	int (*parent)(void *userdata, const char *name, const char *from, char **ret_file,
 		      char **ret_text, size_t *ret_size);
 	void *userdata;
+	/*
+	 * Features that the caller can enforce, bits 1 << enum rf_feature. A policy
+	 * that needs another is an error that names the key: it is never ignored.
+	 */
+	unsigned int features;
 };
+#define RF_ALL_FEATURES ((1u << RF_FEATURES) - 1)
 
 struct rf_policy; /* rules of a text and its parents, in order, with positions */
 
@@ -50,6 +64,23 @@ const char *rf_policy_name(const struct rf_policy *policy);
 bool rf_policy_audit(const struct rf_policy *policy); /* mode: audit */
 bool rf_policy_log_all(const struct rf_policy *policy); /* log: all */
 
+/* Where a policy needs a feature; the strings belong to the policy. */
+struct rf_need {
+	enum rf_feature feature;
+	const char *name; /* "network", "audit on a rule", ... */
+	const char *file;
+	unsigned int line, column;
+};
+size_t rf_policy_needs(const struct rf_policy *policy, const struct rf_need **ret_needs);
+
+/* `limits`; 0 where there is none. */
+struct rf_limits {
+	uint64_t memory; /* bytes */
+	uint32_t tasks;
+	uint32_t cpu; /* thousandths of one processor */
+};
+const struct rf_limits *rf_policy_limits(const struct rf_policy *policy);
+
 /*
  * Compile to an image (malloc'ed, *ret_size bytes, a multiple of 8). -EINVAL with
  * a diagnostic where a limit of the language or of the image is passed.
@@ -63,5 +94,12 @@ int rf_policy_compile(const struct rf_policy *policy, struct rf_diags *diags, vo
  * "/a/b"), sorted, each once. The caller anchors them and their parents.
  */
 size_t rf_policy_paths(const struct rf_policy *policy, const char *const **ret_paths);
+
+/*
+ * Run the policy's `tests` on its image. 0 with the number that ran in *ret_n, or
+ * -EINVAL with an error in `diags` for each one that fails; -ENOMEM.
+ */
+int rf_policy_test(const struct rf_policy *policy, const void *image, struct rf_diags *diags,
+		   size_t *ret_n);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "policy/dfa.h"
 #include "policy/image.h"
+#include "policy/net.h"
 #include "policy/nfa.h"
 #include "policy/rules.h"
 #include "policy/util.h"
@@ -14,8 +15,8 @@ int rf_print_rules(const struct rf_policy *policy, FILE *out)
 {
 	fprintf(out, "policy %s, mode %s, log %s\n", policy->name,
 		policy->audit ? "audit" : "enforce", policy->log_all ? "all" : "denies");
-	for (size_t i = 0; i < policy->nrules; i++) {
-		const struct rf_path_rule *r = &policy->rules[i];
+	for (size_t i = 0; i < policy->nrules + policy->nnet; i++) {
+		const struct rf_rule_head *r = rf_policy_rule(policy, i + 1);
 
 		fprintf(out, "%5zu  %-6s %-18s %s  (%s:%u)%s%s\n", i + 1,
 			rf_action_names[r->sense.action], r->rights, r->written, r->file, r->line,
@@ -75,7 +76,7 @@ int rf_print_dfa(const struct rf_policy *policy, FILE *out)
 	struct rf_dfa dfa;
 	int r;
 
-	r = rf_policy_automaton(policy, &diags, &nfa, &dfa);
+	r = rf_policy_automaton(policy, 0, &diags, &nfa, &dfa);
 	rf_diags_done(&diags);
 	if (r)
 		return r == -E2BIG ? -EINVAL : r;
@@ -98,6 +99,62 @@ int rf_print_dfa(const struct rf_policy *policy, FILE *out)
 	return 0;
 }
 
+/* Addresses that lead to the same leaf, by prefix, then what the leaf says. */
+static void print_tree(const struct rf_net *net, uint32_t child, struct rf_target *t, FILE *out)
+{
+	unsigned int depth = t->prefix / 4;
+
+	if (child & RF_NODE_LEAF) {
+		_cleanup_text_ struct rf_text text = {0};
+
+		rf_target_text(t, &text);
+		fprintf(out, "%-32s leaf %u\n", text.text ? text.text : "", child & ~RF_NODE_LEAF);
+		return;
+	}
+	t->prefix += 4;
+	for (unsigned int half = 0; half < 16; half++) {
+		t->address[depth / 2] &= depth % 2 ? 0xf0 : 0x0f;
+		t->address[depth / 2] |= depth % 2 ? half : half << 4;
+		print_tree(net, net->nodes[child][half], t, out);
+	}
+	t->address[depth / 2] &= depth % 2 ? 0xf0 : 0x0f;
+	t->prefix -= 4;
+}
+
+int rf_print_net(const struct rf_policy *policy, FILE *out)
+{
+	static const char *const verdicts[] = {"default", "allow", "deny", "forbid"};
+	struct rf_target t = {.protocols = RF_TCP | RF_UDP, .last = UINT16_MAX};
+	struct rf_net net;
+	int r;
+
+	r = rf_net_build(policy, 0, &net);
+	if (r)
+		return r == -E2BIG ? -EINVAL : r;
+	fprintf(out, "%zu nodes, %zu leaves, %zu port ranges\n", net.nnodes, net.nleaves,
+		net.nports);
+	if (net.nleaves)
+		print_tree(&net, net.root, &t, out);
+	for (size_t i = 0; i < net.nleaves; i++) {
+		const struct rf_leaf *l = &net.leaves[i];
+
+		for (unsigned int k = 0; k < (unsigned int)l->ntcp + l->nudp; k++) {
+			const struct rf_port *p = &net.ports[l->first + k];
+
+			fprintf(out, "leaf %zu: %s up to %-5u %s", i, k < l->ntcp ? "tcp" : "udp",
+				p->last, verdicts[p->verdict]);
+			if (p->rule)
+				fprintf(out, " by rule %u", p->rule);
+			if (p->audited_rule != p->rule)
+				fprintf(out, "; audited: %s by rule %u", verdicts[p->audited],
+					p->audited_rule);
+			fputc('\n', out);
+		}
+	}
+	rf_net_done(&net);
+	return 0;
+}
+
 int rf_print_image(const void *image, FILE *out)
 {
 	const struct rf_image *h = image;
@@ -112,9 +169,10 @@ int rf_print_image(const void *image, FILE *out)
 		"%u cells at word %u\n"
 		"%u accepts at word %u\n"
 		"%u rules at word %u\n"
+		"network: %u nodes, %u leaves, %u port ranges\n"
 		"%u bytes of strings at word %u\n",
 		h->version, h->size, h->checksum, rf_image_class(h->size), h->start, h->detached,
 		h->nstates, flat, h->states, h->ncells, h->cells, h->naccepts, h->accepts,
-		h->nrules, h->rules, h->nstrings, h->strings);
+		h->nrules, h->rules, h->nnodes, h->nleaves, h->nports, h->nstrings, h->strings);
 	return 0;
 }

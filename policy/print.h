@@ -12,6 +12,7 @@
 int rf_print_rules(const struct rf_policy *policy, FILE *out);
 int rf_print_patterns(const struct rf_policy *policy, FILE *out);
 int rf_print_dfa(const struct rf_policy *policy, FILE *out);
+int rf_print_net(const struct rf_policy *policy, FILE *out);
 /* `image` has passed rf_image_verify(). */
 int rf_print_image(const void *image, FILE *out);
 

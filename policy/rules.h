@@ -7,18 +7,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "policy/address.h"
 #include "policy/pattern.h"
 #include "policy/policy.h"
 #include "policy/winners.h"
 
-/* One path of an item of `files`; its number is its place, from 1. */
-struct rf_path_rule {
+/* What every rule has. */
+struct rf_rule_head {
 	struct rf_rule_sense sense;
 	const char *file;
-	unsigned int line, column; /* of the path */
+	unsigned int line, column; /* of the path or target */
 	const char *rights; /* as written, joined by commas */
-	const char *written; /* the path */
+	const char *written; /* the path or target */
+};
+
+/* One path of an item of `files`; its number is its place, from 1. */
+struct rf_path_rule {
+	struct rf_rule_head head;
 	struct rf_pattern pattern;
+};
+
+/* One target of an item of `network`; its number follows those of the paths. */
+struct rf_net_rule {
+	struct rf_rule_head head;
+	struct rf_target target;
+};
+
+/* One item of `tests`. */
+struct rf_test {
+	unsigned int line, column;
+	const char *op; /* as written */
+	const char *object;
+	uint8_t rights; /* 0: of the network */
+	bool expect_deny;
+	const char *path; /* normalised */
+	struct rf_target target;
 };
 
 struct rf_policy {
@@ -28,14 +51,22 @@ struct rf_policy {
 	bool audit;
 	bool log_all;
 	uint8_t detached;
+	struct rf_limits limits;
 	struct rf_path_rule *rules; /* in order */
 	size_t nrules, rules_capacity;
+	struct rf_net_rule *net;
+	size_t nnet, net_capacity;
+	struct rf_test *tests;
+	size_t ntests, tests_capacity;
+	struct rf_need *needs;
+	size_t nneeds, needs_capacity;
 	struct rf_sets sets;
 	size_t natoms; /* of all patterns */
 	const char **paths; /* see rf_policy_paths() */
 	size_t npaths;
 };
 
+#define RF_NET_CONNECT 0x1 /* right of a network rule */
 #define RF_ATOMS_MAX (4u << 20) /* of all patterns of a policy */
 
 extern const char *const rf_action_names[3]; /* by enum rf_action */
@@ -45,14 +76,25 @@ uint8_t rf_right(const char *name);
 #define RF_RIGHT_NAMES 8
 extern const char *const rf_right_names[RF_RIGHT_NAMES];
 
+/* Rule number n of either kind, from 1. */
+static inline const struct rf_rule_head *rf_policy_rule(const struct rf_policy *policy, size_t n)
+{
+	return n <= policy->nrules ? &policy->rules[n - 1].head
+				   : &policy->net[n - 1 - policy->nrules].head;
+}
+
 /*
- * The rules as one minimised automaton; its outcomes are in nfa->winners. What
- * `diags` gets is warnings about rules, and the error where a limit is passed
- * (-E2BIG). Release both.
+ * The path rules as one minimised automaton; its outcomes are in nfa->winners.
+ * Rule number `without` (0: none) is left out. What `diags` gets is warnings about
+ * rules, and the error where a limit is passed (-E2BIG). Release both.
  */
 struct rf_nfa;
 struct rf_dfa;
-int rf_policy_automaton(const struct rf_policy *policy, struct rf_diags *diags,
+int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct rf_diags *diags,
 			struct rf_nfa *ret_nfa, struct rf_dfa *ret_dfa);
+
+/* rf_policy_compile() without one rule. */
+int rf_policy_compile_without(const struct rf_policy *policy, size_t without,
+			      struct rf_diags *diags, void **ret_image, size_t *ret_size);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Image writer, see write.h. The states' edges go into one array of cells ("comb"):
- * a state's edges lie at its base plus class, and states are shifted so that they
- * fill each other's gaps; a cell names its owner.
+ * Image writer, see write.h. The states' edges, their rows, go into one array of
+ * cells ("comb"): a row's edges lie at its base plus class, and rows are shifted so
+ * that they fill each other's gaps. No two rows have the same base, so a cell that
+ * says its class says whose it is. Equal rows are stored once.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* qsort_r */
@@ -16,17 +17,19 @@
 #include "policy/image.h"
 #include "policy/util.h"
 
-#define TRIES 64 /* free cells tried for one state before it goes to the end */
+#define TRIES 64 /* gaps tried for a row before they are given up for its size */
 
 /* States of the automaton count from 1 in the image; 0 is the error. */
 #define IMAGE_STATE(s) ((s) + 1)
 
 struct writer {
 	const struct rf_write *in;
-	uint64_t *cells;
+	uint32_t *cells;
 	uint32_t *free; /* the first free cell from here on, as far as it is known */
-	size_t ncells, cells_capacity, free_capacity;
-	uint32_t *bases; /* by state of the automaton */
+	bool *taken; /* bases in use */
+	size_t ncells, cells_capacity, free_capacity, taken_capacity;
+	uint32_t from; /* where to look for a gap */
+	uint32_t *bases; /* by state of the automaton; 0 for one without edges */
 	uint32_t *records; /* accept record of each outcome, RF_NONE if no state has it */
 	uint32_t *outcomes; /* outcome of each record */
 	uint32_t nrecords;
@@ -39,11 +42,13 @@ static int make_room(struct writer *w, size_t need)
 	size_t before = w->cells_capacity;
 
 	if (rf_grow(&w->cells, &w->cells_capacity, need, sizeof(*w->cells)) ||
-	    rf_grow(&w->free, &w->free_capacity, need, sizeof(*w->free)))
+	    rf_grow(&w->free, &w->free_capacity, need, sizeof(*w->free)) ||
+	    rf_grow(&w->taken, &w->taken_capacity, need, sizeof(*w->taken)))
 		return -ENOMEM;
 	for (size_t i = before; i < w->cells_capacity; i++) {
 		w->cells[i] = 0;
 		w->free[i] = i;
+		w->taken[i] = false;
 	}
 	return 0;
 }
@@ -64,6 +69,8 @@ static bool fits(const struct writer *w, const struct rf_dfa_state *s, uint32_t 
 {
 	const struct rf_edge *edges = w->in->dfa->edges + s->edges;
 
+	if (!base || (base < w->taken_capacity && w->taken[base]))
+		return false; /* base 0 is for states without edges */
 	for (uint32_t e = 0; e < s->nedges; e++)
 		if (base + edges[e].cls < w->ncells && w->cells[base + edges[e].cls])
 			return false;
@@ -74,39 +81,48 @@ static int place(struct writer *w, uint32_t state)
 {
 	const struct rf_dfa_state *s = &w->in->dfa->states[state];
 	const struct rf_edge *edges = w->in->dfa->edges + s->edges;
-	uint32_t at = next_free(w, edges[0].cls), base, last;
+	uint32_t at = w->from > edges[0].cls ? w->from : edges[0].cls, base, last;
+	unsigned int tries = 0;
 	int r;
 
-	for (unsigned int tries = 0; !fits(w, s, at - edges[0].cls); at = next_free(w, at + 1))
-		if (++tries == TRIES && at < w->ncells)
-			at = w->ncells - 1;
+	for (at = next_free(w, at); !fits(w, s, at - edges[0].cls); at = next_free(w, at + 1))
+		if (++tries % TRIES == 0)
+			w->from = at;
 	base = at - edges[0].cls;
 	last = base + edges[s->nedges - 1].cls;
 	r = make_room(w, last + 1);
 	if (r)
 		return r;
 	for (uint32_t e = 0; e < s->nedges; e++) {
-		w->cells[base + edges[e].cls] =
-			RF_CELL((uint64_t)IMAGE_STATE(state), IMAGE_STATE(edges[e].target));
+		w->cells[base + edges[e].cls] = RF_CELL(edges[e].cls, IMAGE_STATE(edges[e].target));
 		w->free[base + edges[e].cls] = base + edges[e].cls + 1;
 	}
+	w->taken[base] = true;
 	if (last >= w->ncells)
 		w->ncells = last + 1;
 	w->bases[state] = base;
 	return 0;
 }
 
-static int by_edges(const void *a, const void *b, void *userdata)
+/* Rows with many edges first: those with few fill what is left between. Equal ones together. */
+static int compare_rows(const struct rf_dfa *dfa, uint32_t x, uint32_t y)
 {
-	const struct rf_dfa *dfa = userdata;
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct rf_dfa_state *a = &dfa->states[x], *b = &dfa->states[y];
 
-	if (dfa->states[x].nedges != dfa->states[y].nedges)
-		return dfa->states[x].nedges > dfa->states[y].nedges ? -1 : 1;
-	return x < y ? -1 : x > y;
+	if (a->nedges != b->nedges)
+		return a->nedges > b->nedges ? -1 : 1;
+	return memcmp(dfa->edges + a->edges, dfa->edges + b->edges,
+		      a->nedges * sizeof(*dfa->edges));
 }
 
-/* States with many edges first: those with few fill what is left between. */
+static int by_row(const void *a, const void *b, void *userdata)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	int c = compare_rows(userdata, x, y);
+
+	return c ? c : x < y ? -1 : x > y;
+}
+
 static int place_all(struct writer *w)
 {
 	const struct rf_dfa *dfa = w->in->dfa;
@@ -121,8 +137,14 @@ static int place_all(struct writer *w)
 	for (size_t i = 0; i < dfa->nstates; i++)
 		if (dfa->states[i].nedges)
 			order[n++] = i;
-	qsort_r(order, n, sizeof(*order), by_edges, (void *)dfa);
+	qsort_r(order, n, sizeof(*order), by_row, (void *)dfa);
 	for (size_t i = 0; !r && i < n; i++) {
+		if (i && !compare_rows(dfa, order[i - 1], order[i])) {
+			w->bases[order[i]] = w->bases[order[i - 1]];
+			continue;
+		}
+		if (i && dfa->states[order[i]].nedges != dfa->states[order[i - 1]].nedges)
+			w->from = 0;
 		r = place(w, order[i]);
 		if (!r && w->bases[order[i]] > highest)
 			highest = w->bases[order[i]];
@@ -257,6 +279,7 @@ static int emit(struct writer *w, const char *file, struct rf_diags *diags, void
 		size_t *ret_size)
 {
 	const struct rf_dfa *dfa = w->in->dfa;
+	const struct rf_net *net = w->in->net;
 	struct rf_image head = {
 		.magic = RF_IMAGE_MAGIC,
 		.version = RF_IMAGE_VERSION,
@@ -274,9 +297,19 @@ static int emit(struct writer *w, const char *file, struct rf_diags *diags, void
 
 	head.states = sizeof(head) / 8;
 	head.cells = head.states + head.nstates;
-	head.accepts = head.cells + head.ncells;
+	head.accepts = head.cells + RF_CELL_WORDS(head.ncells);
 	head.rules = head.accepts + head.naccepts * RF_ACCEPT_WORDS;
 	head.strings = head.rules + head.nrules * RF_RULE_WORDS;
+	if (net->nleaves) {
+		head.root = net->root;
+		head.nnodes = net->nnodes;
+		head.nleaves = net->nleaves;
+		head.nports = net->nports;
+		head.nodes = head.strings;
+		head.leaves = head.nodes + head.nnodes * RF_NODE_WORDS;
+		head.ports = head.leaves + head.nleaves;
+		head.strings = head.ports + head.nports;
+	}
 	size = 8 * (uint64_t)head.strings + ((w->strings.n + 7) & ~(size_t)7);
 	if (size > RF_IMAGE_MAX || head.nstates > RF_MAX_STATES) {
 		rf_diag(diags, RF_ERROR, file, 0, 0, "fewer or shorter patterns",
@@ -297,7 +330,7 @@ static int emit(struct writer *w, const char *file, struct rf_diags *diags, void
 				 w->records[s->accept]);
 	}
 	if (head.ncells)
-		memcpy(image + head.cells, w->cells, head.ncells * sizeof(*image));
+		memcpy(image + head.cells, w->cells, head.ncells * sizeof(*w->cells));
 	for (uint32_t i = 0; !r && i < w->nrecords; i++)
 		r = fill_record(w, w->outcomes[i],
 				(struct rf_accept *)(image + head.accepts + i * RF_ACCEPT_WORDS));
@@ -309,6 +342,12 @@ static int emit(struct writer *w, const char *file, struct rf_diags *diags, void
 		rules[i].line = rule->line;
 		rules[i].text = w->texts[i];
 		rules[i].column = rule->column > UINT16_MAX ? UINT16_MAX : rule->column;
+	}
+	if (net->nnodes)
+		memcpy(image + head.nodes, net->nodes, net->nnodes * sizeof(*net->nodes));
+	if (net->nleaves) {
+		memcpy(image + head.leaves, net->leaves, net->nleaves * sizeof(*net->leaves));
+		memcpy(image + head.ports, net->ports, net->nports * sizeof(*net->ports));
 	}
 	memcpy(image + head.strings, w->strings.text, w->strings.n);
 	memcpy(image, &head, sizeof(head));
@@ -344,6 +383,7 @@ int rf_image_write(const struct rf_write *write, const char *file, struct rf_dia
 		r = emit(&w, file, diags, ret_image, ret_size);
 	free(w.cells);
 	free(w.free);
+	free(w.taken);
 	free(w.bases);
 	free(w.records);
 	free(w.outcomes);

@@ -8,6 +8,7 @@
 
 #include "policy/dfa.h"
 #include "policy/diag.h"
+#include "policy/net.h"
 
 struct rf_write_rule {
 	const char *file;
@@ -18,6 +19,7 @@ struct rf_write_rule {
 struct rf_write {
 	const struct rf_dfa *dfa;
 	struct rf_winners_table *winners; /* outcomes with audited rules are added */
+	const struct rf_net *net;
 	const struct rf_rule_sense *senses;
 	const struct rf_write_rule *rules;
 	size_t nrules;

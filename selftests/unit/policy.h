@@ -56,7 +56,7 @@ static inline int test_parent(void *userdata, const char *name, const char *from
 	return -2; /* ENOENT */
 }
 
-static const struct rf_policy_env test_env = {test_variable, test_parent, NULL};
+static const struct rf_policy_env test_env = {test_variable, test_parent, NULL, RF_ALL_FEATURES};
 
 #define HEAD "ringfence: 1\nname: t\n"
 

@@ -79,14 +79,16 @@ static void test_header(void **state)
 #define ACCEPT(n) ((struct rf_accept *)(words + h->accepts + (n)*RF_ACCEPT_WORDS))
 #define RULE(n) ((struct rf_rule *)(words + h->rules) + (n))
 
-static uint32_t some_cell(const void *image)
+static uint32_t *cells_of(void *image)
 {
-	const struct rf_image *h = image;
-	const __u64 *words = image;
+	return (uint32_t *)((__u64 *)image + ((struct rf_image *)image)->cells);
+}
 
-	for (uint32_t i = 0; i < h->ncells; i++)
-		if (words[h->cells + i])
-			return h->cells + i;
+static uint32_t some_cell(void *image)
+{
+	for (uint32_t i = 0; i < ((struct rf_image *)image)->ncells; i++)
+		if (cells_of(image)[i])
+			return i;
 	fail_msg("no cell");
 	return 0;
 }
@@ -114,7 +116,8 @@ static void test_contents(void **state)
 	BREAK("start state", h->start = 0);
 	BREAK("start state", h->start = h->nstates);
 	BREAK("unknown rights", h->detached = 0x40);
-	BREAK("state", h->cls[0] = 255);
+	BREAK("classes", h->cls[0] = 255);
+	BREAK("accepts begin", h->ncells += 2);
 	BREAK("state 0", words[h->states] = 1);
 	BREAK("state 1", words[h->states + 1] = RF_STATE(h->ncells, 1, 0, 0));
 	BREAK("state 1", words[h->states + 1] = RF_STATE(0xffffff, 1, 0, 0));
@@ -122,11 +125,10 @@ static void test_contents(void **state)
 	BREAK("state 1", words[h->states + 1] = RF_STATE(0, h->nstates, 0, 0));
 	BREAK("state 1", words[h->states + 1] = RF_STATE(0, 1, 0, h->naccepts));
 	BREAK("flat", words[h->states + h->start] |= 0x8000);
-	BREAK("cell", words[cell] = RF_CELL((__u64)h->nstates, 1));
-	BREAK("cell", words[cell] = RF_CELL((__u64)1 << 39, 1));
-	BREAK("cell", words[cell] = RF_CELL((__u64)1, 0));
-	BREAK("cell", words[cell] = RF_CELL((__u64)1, h->nstates));
-	BREAK("cell", words[cell] = RF_CELL((__u64)0, 1));
+	BREAK("cell", cells_of(copy)[cell] = RF_CELL(0xfe, 1));
+	BREAK("cell", cells_of(copy)[cell] = RF_CELL(0, 0));
+	BREAK("cell", cells_of(copy)[cell] = RF_CELL(0, h->nstates));
+	BREAK("cell", cells_of(copy)[cell] = RF_CELL(-1, 1));
 	BREAK("accept 0", ACCEPT(0)->allow = 1);
 	BREAK("accept 1", ACCEPT(1)->allow = 0x40);
 	BREAK("accept 1", ACCEPT(1)->deny = ACCEPT(1)->allow = 1);

@@ -21,8 +21,8 @@ static const struct bad bad[] = {
 	{"ringfence: 1\nname: [a]\n", 2, 7, "single value", NULL},
 	{HEAD "fils: []\n", 3, 1, "unknown key `fils`", "did you mean `files`?"},
 	{HEAD "xyzzy: []\n", 3, 1, "unknown key `xyzzy`", "one of ringfence, name"},
-	{HEAD "mode: auditt\n", 3, 7, "unknown value", "enforce or audit"},
-	{HEAD "log: none\n", 3, 6, "unknown value", "denies or all"},
+	{HEAD "mode: auditt\n", 3, 7, "unknown value", "did you mean `audit`?"},
+	{HEAD "log: none\n", 3, 6, "unknown value", "one of denies, all"},
 	{HEAD "name: u\n", 3, 1, "already given in line 2", "put both into one"},
 	{HEAD "files: x\n", 3, 8, "must be a list", "allow: read"},
 	{HEAD "files: [x]\n", 3, 9, "must be a map", "allow: read"},
@@ -39,7 +39,7 @@ static const struct bad bad[] = {
 	{HEAD "files:\n  - allow: read\n    path: [/a]\n", 5, 5, "unknown key `path`",
 	 "did you mean `paths`?"},
 	{HEAD "files:\n  - allow: read\n    paths: [/a]\n    reopens: yes\n", 6, 14,
-	 "unknown value", "false or true"},
+	 "unknown value", "one of false, true"},
 	{HEAD "files:\n  - allow: read\n    paths: [/a]\n    program: curl\n", 6, 5, "program",
 	 "nested `ringfence run`"},
 	{HEAD "files:\n  - allow: read\n    paths: [etc]\n", 5, 13, "relative", "begin it with /"},
@@ -67,7 +67,67 @@ static const struct bad bad[] = {
 	{HEAD "name: \"a\\0b\"\n", 3, 7, "NUL", NULL},
 	{HEAD "files: [\"a\n", 4, 1, "", NULL},
 	{HEAD "files: [[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]\n", 3, 23, "nested too deep", NULL},
-	{HEAD "network: []\n", 3, 1, "`network` is not supported yet", NULL},
+	{HEAD "unix: []\n", 3, 1, "`unix` is not supported yet", "remove it"},
+	{HEAD "ask: [files]\n", 3, 1, "`ask` is not supported yet", "remove it"},
+	{HEAD "detached: [raed]\n", 3, 12, "unknown right", "`read`"},
+	{HEAD "files:\n  - deny: read\n    paths: [/a]\n    reopens: true\n", 4, 5,
+	 "is for an allow", NULL},
+	{HEAD "vars: [a]\n", 3, 7, "must be a map", NULL},
+	{HEAD "vars: { A-B: x }\n", 3, 9, "no name of a variable", NULL},
+	{HEAD "vars: { HOME: /x }\n", 3, 9, "`HOME` is set at the start", NULL},
+	{HEAD "vars: { A: [x] }\n", 3, 12, "single value", NULL},
+	{HEAD "vars: { A: \"${A}\" }\n", 3, 12, "defined by itself", "give it a value"},
+	{HEAD "vars: { A: \"${B}\", B: \"x${A}\" }\n", 3, 12, "defined by itself", NULL},
+	{HEAD "vars: { A: \"/x/${NOPE}\" }\n", 3, 16, "no value for NOPE", "`vars`"},
+	{HEAD "vars: { A: \"${env:NOPE}\" }\n", 3, 12, "no value for env:NOPE", NULL},
+	{HEAD "vars: { A: x }\nfiles:\n  - allow: read\n    paths: [\"${A}\"]\n", 6, 13,
+	 "no absolute path", NULL},
+	{HEAD "extends: [nope]\n", 3, 11, "no policy \"nope\"", "looked up"},
+	{HEAD "extends: []\n", 3, 10, "is empty", NULL},
+	{HEAD "extends: { a: b }\n", 3, 10, "must be a list", NULL},
+	{HEAD "extends: [[a]]\n", 3, 11, "a parent must be", NULL},
+	{HEAD "network: x\n", 3, 10, "must be a list", NULL},
+	{HEAD "network:\n  - allow: conect\n    to: [\"*\"]\n", 4, 12, "unknown value",
+	 "`connect`"},
+	{HEAD "network:\n  - allow: bind\n    to: [\"*\"]\n", 4, 12, "`bind` is not supported",
+	 NULL},
+	{HEAD "network:\n  - allow: connect\n", 4, 5, "without `to`", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1:70000\"]\n", 5, 20, "bad port",
+	 "65535"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1:9-8\"]\n", 5, 20, "range", "swap"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.0/33\"]\n", 5, 19, "prefix length",
+	 "0 to 32"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1/8\"]\n", 5, 10, "bits behind",
+	 "clear"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.256\"]\n", 5, 10, "no address",
+	 NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1:80/sctp\"]\n", 5, 22,
+	 "not understood", "tcp or /udp"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"2001:db8::1\"]\n", 5, 10, "not clear",
+	 "brackets"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"[2001:db8::1:443\"]\n", 5, 10,
+	 "without `]`", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [\"example.org:443\", session]\n", 5, 10,
+	 "domains", "addresses"},
+	{HEAD "network:\n  - allow: connect\n    to: [{ name: x }]\n", 5, 10, "domains", NULL},
+	{HEAD "limits: { memory: 4X }\n", 3, 19, "no amount of memory", "4G"},
+	{HEAD "limits: { memory: 5K }\n", 3, 19, "no amount of memory", "1M"},
+	{HEAD "limits: { tasks: 0 }\n", 3, 18, "no number of tasks", NULL},
+	{HEAD "limits: { tasks: 1.5 }\n", 3, 18, "no number of tasks", NULL},
+	{HEAD "limits: { cpu: 0.001 }\n", 3, 16, "no share", NULL},
+	{HEAD "limits: { cpu: . }\n", 3, 16, "no share", NULL},
+	{HEAD "limits: { cpus: 1 }\n", 3, 11, "unknown key", "`cpu`"},
+	{HEAD "tests: [{ op: read }]\n", 3, 9, "a test needs", NULL},
+	{HEAD "tests: [{ op: read, path: /a, to: \"*\", expect: deny }]\n", 3, 9, "a test needs",
+	 NULL},
+	{HEAD "tests: [{ op: connect, path: /a, expect: deny }]\n", 3, 9, "a test needs", NULL},
+	{HEAD "tests: [{ op: reed, path: /a, expect: deny }]\n", 3, 15, "unknown operation",
+	 "read"},
+	{HEAD "tests: [{ op: read, path: a, expect: deny }]\n", 3, 27, "relative path", NULL},
+	{HEAD "tests: [{ op: read, path: /a/../b, expect: deny }]\n", 3, 30, "`..`", NULL},
+	{HEAD "tests: [{ op: read, path: /a, expect: dney }]\n", 3, 39, "unknown value", "`deny`"},
+	{HEAD "tests: [{ op: connect, to: 10.0.0.1, expect: deny }]\n", 3, 28,
+	 "not one address and port", NULL},
 	{"\xff\xfe" HEAD, 0, 0, "not text", "UTF-8"},
 	{"\x7f"
 	 "ELF\x02\x01\x01",
@@ -104,6 +164,66 @@ static void test_bad(void **state)
 			test_show(&diags);
 			fail();
 		}
+		rf_diags_done(&diags);
+	}
+}
+
+/* What a caller cannot enforce is an error for it, by name; nothing is passed over. */
+static void test_features(void **state)
+{
+	static const char text[] = HEAD "limits: { tasks: 5 }\nnetwork: []\nfiles:\n"
+					"  - allow: read\n    paths: [/a]\n    audit: true\n";
+	static const struct bad all[] = {
+		{NULL, 3, 1, "`limits` is not supported yet", NULL},
+		{NULL, 4, 1, "`network` is not supported yet", NULL},
+		{NULL, 8, 5, "`audit on a rule` is not supported yet", NULL},
+	};
+	const struct rf_policy_env env = {test_variable, test_parent, NULL, 0};
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	const struct rf_need *needs;
+
+	(void)state;
+	assert_int_equal(rf_policy_parse("t.yaml", text, strlen(text), &env, &diags, &policy),
+			 -EINVAL);
+	assert_int_equal(diags.errors, 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_true(has(&diags, &all[i]));
+	rf_diags_done(&diags);
+	assert_int_equal(test_parse(text, &diags, &policy), 0);
+	assert_int_equal(rf_policy_needs(policy, &needs), 3);
+	assert_string_equal(needs[1].name, "network");
+	assert_int_equal(needs[1].line, 4);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+}
+
+static void test_limits(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t memory;
+		uint32_t tasks, cpu;
+	} rows[] = {
+		{"limits: { memory: 4G, tasks: 512, cpu: 2.0 }\n", UINT64_C(4) << 30, 512, 2000},
+		{"limits: { memory: 1.5M }\n", 3 << 19, 0, 0},
+		{"limits: { memory: 2097152, cpu: 0.125 }\n", 2 << 20, 0, 125},
+		{"limits: { memory: 1024T }\n", UINT64_C(1) << 50, 0, 0},
+		{"", 0, 0, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rf_policy *policy = NULL;
+		struct rf_diags diags = {0};
+		char text[200];
+
+		snprintf(text, sizeof(text), HEAD "%s", rows[i].text);
+		assert_int_equal(test_parse(text, &diags, &policy), 0);
+		assert_int_equal(rf_policy_limits(policy)->memory, rows[i].memory);
+		assert_int_equal(rf_policy_limits(policy)->tasks, rows[i].tasks);
+		assert_int_equal(rf_policy_limits(policy)->cpu, rows[i].cpu);
+		rf_policy_free(policy);
 		rf_diags_done(&diags);
 	}
 }
@@ -218,10 +338,10 @@ static void test_good(void **state)
 	assert_true(rf_policy_audit(policy));
 	assert_true(rf_policy_log_all(policy));
 	assert_int_equal(policy->nrules, 8);
-	assert_int_equal(policy->rules[2].line, 7);
-	assert_int_equal(policy->rules[2].column, 20);
-	assert_int_equal(policy->rules[0].sense.rights, RF_READ | RF_WRITE);
-	assert_int_equal(policy->rules[6].sense.action, RF_RULE_FORBID);
+	assert_int_equal(policy->rules[2].head.line, 7);
+	assert_int_equal(policy->rules[2].head.column, 20);
+	assert_int_equal(policy->rules[0].head.sense.rights, RF_READ | RF_WRITE);
+	assert_int_equal(policy->rules[6].head.sense.action, RF_RULE_FORBID);
 	assert_int_equal(rf_policy_paths(policy, &paths), sizeof(expected) / sizeof(*expected));
 	for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
 		assert_string_equal(paths[i], expected[i]);
@@ -269,7 +389,8 @@ static void test_diag_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bad),	     cmocka_unit_test(test_all_at_once),
+		cmocka_unit_test(test_bad),	     cmocka_unit_test(test_features),
+		cmocka_unit_test(test_limits),	     cmocka_unit_test(test_all_at_once),
 		cmocka_unit_test(test_nul_and_size), cmocka_unit_test(test_too_many_rules),
 		cmocka_unit_test(test_many_errors),  cmocka_unit_test(test_good),
 		cmocka_unit_test(test_no_exec),	     cmocka_unit_test(test_diag_text),
