@@ -206,7 +206,7 @@ fuzzers: $(call binary,$(fuzz_src))
 # ---- checks -----------------------------------------------------------------
 
 kernels ?= 6.1 6.12 7.2
-fast = checks unit unit@san sim sim@san bpf cli fuzz
+fast = checks unit unit@san sim bpf cli cli@san fuzz
 long = FUZZ_SECONDS=3600 RF_LONG=1
 
 export RF_KERNELS = $(kernels)

@@ -39,6 +39,63 @@ __noinline int event_path(struct rf_walk *walk, struct rf_event *event)
 	return 0;
 }
 
+#define EXE_NAMES 64
+
+/*
+ * The path of the current process's program, mountpoints crossed, written from
+ * its end to its beginning. For people only: nothing is decided by it, so plain
+ * reads of whatever is there do.
+ */
+__noinline int event_exe(struct rf_event *event)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 i, len, at = RF_EVENT_EXE;
+	struct dentry *dentry, *parent, *root;
+	struct vfsmount *vfsmount;
+	struct mount *mount, *up;
+	struct file *file;
+
+	if (!event)
+		return 0;
+	event->exe_len = 0;
+	file = BPF_CORE_READ(task, mm, exe_file);
+	if (!file)
+		return 0;
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	vfsmount = BPF_CORE_READ(file, f_path.mnt);
+	mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	for (i = 0; i < EXE_NAMES; i++) {
+		root = BPF_CORE_READ(mount, mnt.mnt_root);
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (dentry == root || dentry == parent) {
+			up = BPF_CORE_READ(mount, mnt_parent);
+			if (dentry != root || up == mount)
+				goto whole;
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			mount = up;
+			continue;
+		}
+		len = BPF_CORE_READ(dentry, d_name.len);
+		if (len >= at)
+			break;
+		at -= len + 1;
+		at &= RF_EVENT_EXE - 1;
+		len &= RF_NAME_MAX;
+		if (at + 1 + len > RF_EVENT_EXE)
+			break;
+		event->exe[at] = '/';
+		if (len && at < RF_EVENT_EXE - 1 &&
+		    bpf_probe_read_kernel(event->exe + at + 1, len,
+					  BPF_CORE_READ(dentry, d_name.name)))
+			break;
+		event->exe_len = RF_EVENT_EXE - at;
+		dentry = parent;
+	}
+	event->flags |= RF_EVENT_EXE_CUT;
+whole:
+	return 0;
+}
+
 static __always_inline void count(__u32 slot, __u64 session, const struct rf_verdict *verdict,
 				  bool audit, bool written)
 {
@@ -122,6 +179,7 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 						walk->verdict.reason == RF_REASON_UNREADABLE
 					? RF_EVENT_NO_ANCHOR
 					: RF_EVENT_DETACHED;
+	event_exe(event);
 	event_path(walk, event);
 	size = event->path_len;
 	if (size > RF_EVENT_PATH)
@@ -137,8 +195,11 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	return 0;
 }
 
-/* A task of a session that cannot be labelled: denied in every mode, and said. */
-static __always_inline int answer_unlabelled(__u32 slot, __u8 op, __u8 want)
+/*
+ * A task of a session that cannot be labelled: denied in every mode, and said. The
+ * errno is the caller's, who returns it as it is.
+ */
+static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 {
 	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
 	struct rf_verdict verdict = {};
@@ -146,7 +207,7 @@ static __always_inline int answer_unlabelled(__u32 slot, __u8 op, __u8 want)
 	__u64 id;
 
 	if (!session)
-		return -EACCES;
+		return;
 	id = READ_ONCE(session->id);
 	rf_verdict_begin(&verdict, want);
 	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
@@ -156,10 +217,10 @@ static __always_inline int answer_unlabelled(__u32 slot, __u8 op, __u8 want)
 		event->policy = 0;
 		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
 		event->flags = RF_EVENT_NO_ANCHOR;
+		event->exe_len = 0;
 		bpf_ringbuf_submit(event, 0);
 	}
 	count(slot, id, &verdict, false, event);
-	return -EACCES;
 }
 
 #endif

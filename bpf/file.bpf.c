@@ -41,8 +41,8 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		return answer_unlabelled(slot, RF_OP_OPEN,
-					 open_rights(file->f_flags, file->f_mode));
+		report_unlabelled(slot, RF_OP_OPEN, open_rights(file->f_flags, file->f_mode));
+		return -EACCES;
 	case RF_LABELLED:
 		break;
 	}

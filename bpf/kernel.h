@@ -74,7 +74,15 @@ struct dentry {
 	struct inode *d_inode;
 };
 
-struct vfsmount;
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
 
 struct path {
 	struct vfsmount *mnt;
@@ -97,11 +105,14 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct mm_struct {
+	struct file *exe_file;
+};
+
 struct task_struct {
-	int pid;
-	int tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	struct mm_struct *mm;
 };
 
 struct seq_file;

@@ -21,13 +21,16 @@ int BPF_PROG(rf_task_alloc, struct task_struct *task, unsigned long clone_flags,
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		return answer_unlabelled(slot, RF_OP_FORK, 0);
+		report_unlabelled(slot, RF_OP_FORK, 0);
+		return -EPERM;
 	case RF_LABELLED:
 		break;
 	}
 	child = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!child)
-		return answer_unlabelled(label->slot, RF_OP_FORK, 0);
+	if (!child) {
+		report_unlabelled(label->slot, RF_OP_FORK, 0);
+		return -EPERM;
+	}
 	child->slot = label->slot;
 	child->cgroup = label->cgroup;
 	child->session = label->session;

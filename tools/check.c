@@ -67,7 +67,7 @@ static int run_check(const struct command *command, int argc, char **argv)
 	load.name = argv[optind];
 	r = rf_run_identity(user, &diags, &identity);
 	if (r < 0) {
-		print_diags(&diags);
+		print_diags(&diags, RF_NOTE);
 		return EXIT_FAILED;
 	}
 	load.home = identity.home;
@@ -77,7 +77,7 @@ static int run_check(const struct command *command, int argc, char **argv)
 
 		return r < 0 ? EXIT_POLICY : code;
 	}
-	print_diags(&diags);
+	print_diags(&diags, RF_NOTE);
 	if (r < 0)
 		return EXIT_POLICY;
 	printf("%s: ok (%s, %s)\n", load.file, rf_policy_name(load.policy),

@@ -72,8 +72,8 @@ __attribute__((format(printf, 2, 3))) int command_misused(const struct command *
 /* "ringfence: message" on stderr, control characters escaped. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
-/* Diagnostics on stderr; and as a JSON array (NULL on no memory). */
-void print_diags(const struct rf_diags *diags);
+/* Diagnostics of at least a severity on stderr; all as a JSON array (NULL on no memory). */
+void print_diags(const struct rf_diags *diags, enum rf_severity least);
 json_t *json_diags(const struct rf_diags *diags);
 
 /* One JSON value and a newline on stdout; takes the value over. An exit code. */

@@ -235,7 +235,7 @@ static int run_events(const struct command *command, int argc, char **argv)
 				"cannot read the logs in %s: %s", RF_LOG_DIR, strerror(-r));
 	}
 	rf_client_close(client);
-	print_diags(&diags);
+	print_diags(&diags, RF_NOTE);
 	return r < 0 ? EXIT_FAILED : EXIT_OK;
 }
 

@@ -54,17 +54,23 @@ int command_misused(const struct command *command, const char *format, ...)
 	return command->usage_exit ? command->usage_exit : EXIT_USAGE;
 }
 
-void print_diags(const struct rf_diags *diags)
+void print_diags(const struct rf_diags *diags, enum rf_severity least)
 {
-	for (size_t i = 0; i < diags->n; i++) {
-		_cleanup_free_ char *text = rf_diag_text(&diags->items[i]);
+	size_t errors = 0;
 
-		if (!diags->items[i].file)
+	for (size_t i = 0; i < diags->n; i++) {
+		const struct rf_diag *d = &diags->items[i];
+		_cleanup_free_ char *text = rf_diag_text(d);
+
+		errors += d->severity == RF_ERROR;
+		if (d->severity < least)
+			continue;
+		if (!d->file)
 			fputs("ringfence: ", stderr);
 		put_clean(text ? text : "no memory", stderr);
 		putc('\n', stderr);
 	}
-	if (diags->omitted)
+	if (diags->omitted && (least == RF_NOTE || diags->errors > errors))
 		say("%zu more messages are not shown", diags->omitted);
 }
 

@@ -51,6 +51,17 @@ static char *joined(const json_t *words)
 	return text.failed ? NULL : rf_steal(&text.text);
 }
 
+/* Of a session whose state could not be read, not much is known. */
+static char *command_text(const json_t *session)
+{
+	const char *file = json_string_value(json_object_get(session, "unreadable"));
+	char *text;
+
+	if (!file)
+		return joined(json_object_get(session, "command"));
+	return asprintf(&text, "(its state %s cannot be read)", file) < 0 ? NULL : text;
+}
+
 static char *number(const json_t *object, const char *name)
 {
 	char *text;
@@ -76,7 +87,7 @@ static int print_sessions(const json_t *sessions)
 					    number(counters,
 						   strcmp(mode, "audit") ? "denied" : "would_deny"),
 				    *since = age(json_text(session, "started")),
-				    *command = joined(json_object_get(session, "command"));
+				    *command = command_text(session);
 
 		if (!pid || !tasks || !uid || !denied || !since || !command) {
 			table.failed = true;
@@ -112,7 +123,7 @@ static int run_ps(const struct command *command, int argc, char **argv)
 		r = rf_client_call(client, json_pack("{s:s}", "op", "list"), NULL, 0, &diags,
 				   &reply, NULL, NULL);
 	rf_client_close(client);
-	print_diags(&diags);
+	print_diags(&diags, RF_NOTE);
 	if (r < 0)
 		return EXIT_FAILED;
 	sessions = json_object_get(reply, "sessions");

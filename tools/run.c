@@ -83,6 +83,19 @@ static void run_done(struct run *run)
 }
 #define _cleanup_run_ __attribute__((cleanup(run_done)))
 
+static bool audit(const struct run *run)
+{
+	return run->audit || rf_policy_audit(run->load.policy);
+}
+
+/* Print what has gathered. Notes are for those who want more, warnings not for those who want less. */
+static void flush_diags(struct run *run)
+{
+	print_diags(&run->diags, run->verbose ? RF_NOTE : run->quiet ? RF_ERROR : RF_WARNING);
+	rf_diags_done(&run->diags);
+	run->diags = (struct rf_diags){0};
+}
+
 /* ---- before -------------------------------------------------------------- */
 
 static bool at_or_above(const char *folder, const char *path)
@@ -113,6 +126,9 @@ static int check_workspace(struct run *run)
 		what = "above a home";
 	else
 		return 0;
+	/* What was said about the policy came of this workspace. */
+	rf_diags_done(&run->diags);
+	run->diags = (struct rf_diags){0};
 	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
 		"go to the project's folder, or name one with --var WORKSPACE=FOLDER",
 		"refusing %s as the workspace: it is %s", run->load.workspace, what);
@@ -190,10 +206,9 @@ static json_t *start_request(const struct run *run, char **argv)
 	/* A missing value makes json_pack release the others and return NULL. */
 	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:b}", "op", "start",
 			 "policy", rf_policy_name(policy), "policy_file", escaped(run->load.file),
-			 "audit", run->audit || rf_policy_audit(policy), "log_all",
-			 rf_policy_log_all(policy), "command", command, "user",
-			 escaped(run->identity.name ? run->identity.name : ""), "uid",
-			 (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid",
+			 "audit", audit(run), "log_all", rf_policy_log_all(policy), "command",
+			 command, "user", escaped(run->identity.name ? run->identity.name : ""),
+			 "uid", (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid",
 			 (int)getpid(), "events", 1);
 }
 
@@ -203,6 +218,8 @@ static int start(struct run *run, char **argv)
 	int image = -1, r;
 
 	r = rf_names_collect(run->load.policy, run->load.image, &run->diags, &run->names);
+	/* There may be as many notes as diagnostics are kept: make room for errors. */
+	flush_diags(run);
 	if (r == 0)
 		r = rf_client_connect(true, &run->diags, &run->client);
 	if (r == 0)
@@ -334,7 +351,7 @@ static void end(struct run *run)
 	request = json_pack("{s:s, s:b}", "op", "end", "keep", run->keep);
 	if (request)
 		rf_client_call(run->client, request, NULL, 0, &run->diags, &run->end, NULL, NULL);
-	print_diags(&run->diags);
+	flush_diags(run);
 }
 
 static void print_denials(const struct run *run)
@@ -375,11 +392,15 @@ static void print_summary(const struct run *run)
 		  killed = json_number(run->end, "killed");
 
 	if (!run->end)
-		say("session %s: how it ended is not known, since ringfenced has gone", name);
-	else if (denied || would || lost || run->verbose)
-		say("session %s: %lld denied, %lld would be denied, %lld events lost", name, denied,
-		    would, lost);
+		say("session %s: what was denied is not known to the end, since ringfenced has gone",
+		    name);
+	else if (audit(run) && (would || run->verbose))
+		say("session %s: %lld would have been denied", name, would);
+	else if (denied || run->verbose)
+		say("session %s: %lld denied", name, denied);
 	print_denials(run);
+	if (lost)
+		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (killed)
 		say("%lld process%s that the command left behind %s killed", killed,
 		    killed == 1 ? "" : "es", killed == 1 ? "was" : "were");
@@ -399,8 +420,7 @@ static void print_json_summary(const struct run *run, int status)
 	summary = json_pack("{s:s, s:s, s:s, s:i, s:O}", "session",
 			    json_text(run->session, "session"), "policy",
 			    rf_policy_name(run->load.policy), "mode",
-			    run->audit || rf_policy_audit(run->load.policy) ? "audit" : "enforce",
-			    "status", status, "denials", list);
+			    audit(run) ? "audit" : "enforce", "status", status, "denials", list);
 	for (const char *const *name =
 		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
 	     *name; name++)
@@ -486,15 +506,6 @@ static int prepare(struct run *run)
 	return r;
 }
 
-/* Print what has gathered, once. */
-static void flush_diags(struct run *run)
-{
-	if (!run->quiet || run->diags.errors)
-		print_diags(&run->diags);
-	rf_diags_done(&run->diags);
-	run->diags = (struct rf_diags){0};
-}
-
 static int run_run(const struct command *command, int argc, char **argv)
 {
 	_cleanup_run_ struct run run = {
@@ -530,9 +541,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 	if (r < 0)
 		status = EXIT_RUN;
 	/* Before the summary, whose end could be long in coming. */
-	print_diags(&run.diags);
-	rf_diags_done(&run.diags);
-	run.diags = (struct rf_diags){0};
+	flush_diags(&run);
 	end(&run);
 
 	if (r == 0 && run.fail_on_deny && json_number(run.end, "denied") > 0)

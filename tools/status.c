@@ -81,7 +81,7 @@ static int run_status(const struct command *command, int argc, char **argv)
 	json_object_set_new(reply, "running", json_boolean(r == 0 && client));
 	json_object_set_new(reply, "kernel", json_string(kernel.release));
 	json_object_set_new(reply, "unenforced", unenforced());
-	print_diags(&diags);
+	print_diags(&diags, RF_NOTE);
 	if (json) {
 		int code = print_json(json_incref(reply), true);
 

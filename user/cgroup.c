@@ -231,7 +231,7 @@ int rf_cgroup_create(const char *root, const char *name, struct rf_diags *diags,
 
 int rf_cgroup_open(const char *path, uint64_t id, struct rf_session_cgroup *ret_cgroup)
 {
-	struct rf_session_cgroup cgroup;
+	struct rf_session_cgroup cgroup = RF_SESSION_CGROUP_NONE;
 	int err = open_dir(path, &cgroup);
 
 	if (err)

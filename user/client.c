@@ -254,8 +254,8 @@ static int connect_and_greet(const struct places *places, struct rf_diags *diags
 	struct rf_client *client = NULL;
 	int err = try_connect(places, &client);
 
-	if (err)
-		return err;
+	if (!client)
+		return err ? err : -EIO;
 	err = greet(client, diags);
 	if (err) {
 		rf_client_close(client);
@@ -267,22 +267,27 @@ static int connect_and_greet(const struct places *places, struct rf_diags *diags
 
 /* ---- starting the daemon ----------------------------------------------- */
 
+/* Beside the running binary, as in the build tree, or in the sbin beside its bin. */
 static char *daemon_path(void)
 {
+	static const char *const places[] = {"ringfenced", "../sbin/ringfenced"};
 	const char *given = secure_getenv("RINGFENCED");
-	char self[PATH_MAX], *beside = NULL, *slash;
+	char self[PATH_MAX], *slash;
 	ssize_t n;
 
 	if (given && *given)
 		return strdup(given);
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n > 0) {
-		self[n] = 0;
-		slash = strrchr(self, '/');
-		if (slash && asprintf(&beside, "%.*s/ringfenced", (int)(slash - self), self) > 0 &&
-		    !access(beside, X_OK))
-			return beside;
-		free(beside);
+	self[n > 0 ? n : 0] = 0;
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < RF_COUNT(places); i++) {
+		char *path;
+
+		if (asprintf(&path, "%.*s/%s", (int)(slash - self), self, places[i]) < 0)
+			return NULL;
+		if (!access(path, X_OK))
+			return path;
+		free(path);
 	}
 	return strdup(RF_DAEMON_PATH);
 }

@@ -17,7 +17,8 @@ struct rf_client;
 /*
  * Connect to ringfenced. With `start`, and none running, root starts one on
  * demand (which leaves when its last session has ended): RINGFENCED in the
- * environment, else `ringfenced` beside the running binary, else RF_DAEMON_PATH.
+ * environment, else `ringfenced` beside the running binary or in ../sbin, else
+ * RF_DAEMON_PATH.
  * The listening socket is made here and handed over, so that there is nothing
  * to wait for. Says hello. Errors: diagnostics with the fix. -ENOENT or -ECONNREFUSED:
  * none is running and `start` is false.

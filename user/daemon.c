@@ -960,6 +960,13 @@ static void raise_limits(void)
 	}
 }
 
+static void on_log(void *userdata, int priority, const char *text)
+{
+	const struct daemon *d = userdata;
+
+	d->config->log(d->config->userdata, priority, text);
+}
+
 /* The kernel side and the sessions; what is in the way is put into d->failure. */
 static int load(struct daemon *d)
 {
@@ -970,7 +977,7 @@ static int load(struct daemon *d)
 		.end_usec = d->config->end_usec,
 		.on_event = on_session_event,
 		.on_end = on_session_end,
-		.log = d->config->log,
+		.log = on_log,
 		.userdata = d,
 	};
 	int err = rf_cgroup_root(d->config->mountinfo, &d->failure, &d->cgroup_root);

@@ -213,15 +213,15 @@ static void put_path(struct builder *b, const struct rf_event *event,
 		put(b, "truncated", json_true());
 }
 
-static void put_exe(struct builder *b, uint32_t tgid)
+static void put_exe(struct builder *b, const struct rf_event *event)
 {
-	char link[32], exe[4096];
-	ssize_t n;
+	uint32_t size = event->exe_len;
 
-	snprintf(link, sizeof(link), "/proc/%u/exe", tgid);
-	n = readlink(link, exe, sizeof(exe));
-	if (n > 0)
-		put_bytes(b, "exe", exe, (size_t)n);
+	if (!size || size > sizeof(event->exe))
+		return;
+	put_bytes(b, "exe", event->exe + sizeof(event->exe) - size, size);
+	if (event->flags & RF_EVENT_EXE_CUT)
+		put(b, "exe_partial", json_true());
 }
 
 json_t *rf_event_json(const struct rf_event *event, const struct rf_event_context *context)
@@ -253,7 +253,7 @@ json_t *rf_event_json(const struct rf_event *event, const struct rf_event_contex
 	put_u64(&b, "ns_pid", event->ns_pid);
 	put_u64(&b, "uid", event->uid);
 	put_bytes(&b, "comm", event->comm, strnlen(event->comm, sizeof(event->comm)));
-	put_exe(&b, event->tgid);
+	put_exe(&b, event);
 	put_u64(&b, "cgroup", event->cgroup);
 	put_u64(&b, "count", 1);
 	if (b.failed) {

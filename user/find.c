@@ -2,7 +2,7 @@
 /* Look-up of policies by name; see user/find.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,39 +12,49 @@
 #include "user/cleanup.h"
 #include "user/find.h"
 
-#define BUILD_FOLDER "/.output"
 #define PROJECT 0 /* the place that is not the user's own */
 
+/* Cut the last name off a path. False if there is none. */
+static bool parent(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return false;
+	*slash = 0;
+	return true;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}
+
 /*
- * The shipped profiles: those of the tree for a binary that was built in it, so
- * that it never runs with the profiles of another version.
+ * The shipped profiles, so that a program never runs with those of another version:
+ * those that were installed together with it; the tree's for one that was built in
+ * it (in .output or a variant's folder below); else where they were to be installed.
  */
 static char *profiles(void)
 {
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	char *slash, *folder;
+	_cleanup_free_ char *exe = realpath("/proc/self/exe", NULL), *beside = NULL;
+	char *folder;
 
-	if (n > 0) {
-		exe[n] = 0;
-		slash = strrchr(exe, '/');
-		*slash = 0;
-		/* .output itself, or a variant's folder in it. */
-		for (int up = 0; up < 2; up++) {
-			size_t len = strlen(exe);
-
-			if (len > strlen(BUILD_FOLDER) &&
-			    !strcmp(exe + len - strlen(BUILD_FOLDER), BUILD_FOLDER)) {
-				exe[len - strlen(BUILD_FOLDER)] = 0;
-				return asprintf(&folder, "%s/policy/profiles", exe) < 0 ? NULL
-											: folder;
-			}
-			slash = strrchr(exe, '/');
-			if (!slash)
-				break;
-			*slash = 0;
-		}
+	if (!exe || !parent(exe))
+		return strdup(RF_PROFILE_DIR);
+	if (asprintf(&beside, "%s/../share/ringfence/profiles", exe) < 0) {
+		beside = NULL;
+		return NULL;
 	}
+	folder = realpath(beside, NULL);
+	if (folder)
+		return folder;
+	if (!ends_with(exe, "/.output"))
+		parent(exe);
+	if (ends_with(exe, "/.output") && parent(exe))
+		return asprintf(&folder, "%s/policy/profiles", exe) < 0 ? NULL : folder;
 	return strdup(RF_PROFILE_DIR);
 }
 

@@ -160,7 +160,7 @@ static int names_add(struct rf_names *names, const char *path, int fd, bool deny
 	return 0;
 }
 
-/* May the session make (or replace) a name at `path`? */
+/* May the session write in the directory at `path`, so plant a link there? */
 static bool may_plant(const void *image, const char *path)
 {
 	struct rf_verdict verdict;
@@ -176,7 +176,7 @@ static bool may_plant(const void *image, const char *path)
 struct found {
 	int fd;
 	char *real; /* where it lies */
-	bool planted; /* a link on the way is one that the session could make */
+	bool planted; /* a link on the way lies where the session may write */
 };
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
@@ -250,7 +250,7 @@ static int follow(const char *path, const void *image, struct found *ret_found)
 		if (++links > MAX_LINKS)
 			return -ELOOP;
 		target[size] = '\0';
-		planted = planted || may_plant(image, next);
+		planted = planted || may_plant(image, real);
 		if (target[0] == '/') {
 			close(at);
 			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);

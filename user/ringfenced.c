@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 		.mountinfo = "/proc/self/mountinfo",
 		.listen_fd = -1,
 		.end_usec = 10000000,
-		.idle_usec = 1000000,
+		.idle_usec = 2000000,
 		.log = to_stderr,
 		.notify = to_systemd,
 		.userdata = &prefix,

@@ -256,7 +256,7 @@ static int log_line(struct rf_live_session *s, const json_t *event)
 static json_t *lost_event(struct rf_live_session *s, uint64_t count, const char *reason)
 {
 	return json_pack("{s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:I}", "time", rf_event_time(0),
-			 "seq", (json_int_t)(s->state.seq + 1), "session", s->state.name, "policy",
+			 "seq", (json_int_t)s->state.seq + 1, "session", s->state.name, "policy",
 			 s->state.policy, "mode", mode_of(&s->state), "op", "lost", "reason",
 			 reason, "count", (json_int_t)count);
 }
@@ -351,13 +351,15 @@ static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *user
 /* The counters, zero where the slot is not this session's. */
 static struct rf_counters counters_of(struct rf_live_session *s)
 {
-	struct rf_counters counters = {0};
+	struct rf_counters counters;
 	int err = rf_kernel_counters(s->all->config.kernel, s->state.kernel.slot, &counters);
 
 	if (err)
 		say(s->all, LOG_ERR, "%s: cannot read its counters: %s", s->state.name,
 		    strerror(-err));
-	return err || counters.session != s->state.kernel.id ? (struct rf_counters){0} : counters;
+	if (err || counters.session != s->state.kernel.id)
+		memset(&counters, 0, sizeof(counters));
+	return counters;
 }
 
 /* Put what the kernel had no room for into the stream. */
@@ -371,7 +373,7 @@ static void tell_lost(struct rf_live_session *s, const struct rf_counters *count
 	if (!event)
 		return; /* told at the next tick */
 	tell_unlogged(s);
-	json_object_set_new(event, "seq", json_integer((json_int_t)(s->state.seq + 1)));
+	json_object_set_new(event, "seq", json_integer((json_int_t)s->state.seq + 1));
 	emit(s, event);
 	s->state.lost = counters->lost;
 	save(s);
@@ -877,12 +879,10 @@ int rf_sessions_take_over(struct rf_sessions *all)
 		struct rf_live_session *s;
 		int err;
 
-		if (!dot || dot == entry->d_name)
-			continue;
-		if (!strcmp(dot, ".new")) { /* a draft that was not finished */
+		if (dot && !strcmp(dot, ".new")) /* a draft that was not finished */
 			unlinkat(fd, entry->d_name, 0);
+		if (!dot || strcmp(dot, ".json") != 0)
 			continue;
-		}
 		s = session_new(all);
 		if (!s)
 			return -ENOMEM;

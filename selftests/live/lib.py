@@ -22,6 +22,7 @@ ALLOWED, DENIED, OTHER, NOT_ATTEMPTED = 0, 10, 11, 12
 
 _count = 0
 _failed = 0
+_processes = []  # started by a test; those that a failed test leaves are killed
 
 
 def test(name):
@@ -35,6 +36,7 @@ def test(name):
             print(f"ok {_count} - {name}", flush=True)
         except Exception:
             _failed += 1
+            _clean_up()
             for line in traceback.format_exc().splitlines():
                 print(f"# {line}")
             print(f"not ok {_count} - {name}", flush=True)
@@ -43,8 +45,35 @@ def test(name):
     return run
 
 
+def spawn(argv, **kw):
+    """A process that does not outlive a test that fails."""
+    process = subprocess.Popen(argv, **kw)
+    _processes.append(process)
+    return process
+
+
+def _clean_up():
+    """After a failure, so that the next test starts from nothing: sessions end with their
+    `run`, daemons are stopped."""
+    for process in _processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        out = subprocess.run(["ringfence", "ps", "--json"], capture_output=True, text=True)
+        if out.returncode or json.loads(out.stdout) == []:
+            break
+        time.sleep(0.1)
+    subprocess.run(["pkill", "-x", "ringfenced"])
+    _processes.clear()
+
+
 def done():
-    """The plan, and the exit status."""
+    """The plan, and the exit status; no daemon is left for the next file to meet."""
+    end = time.monotonic() + 10
+    while daemon_pid() and time.monotonic() < end:
+        time.sleep(0.05)
     print(f"1..{_count}", flush=True)
     sys.exit(1 if _failed else 0)
 
@@ -140,8 +169,8 @@ class Session:
         if audit:
             command.append("--audit")
         command += list(options) + ["--"] + list(argv)
-        self.process = subprocess.Popen(command, cwd=cwd, stdin=stdin or subprocess.DEVNULL,
-                                        stdout=stdout, stderr=subprocess.PIPE)
+        self.process = spawn(command, cwd=cwd, stdin=stdin or subprocess.DEVNULL, stdout=stdout,
+                             stderr=subprocess.PIPE)
 
     def wait(self, seconds=120):
         out, err = self.process.communicate(timeout=seconds)
@@ -221,6 +250,14 @@ def admits(policy_file, argv, cwd="/t/work"):
     equal(session.status, ALLOWED, "enforce:", argv, session.err, session.out)
     equal(denials(session.events()), [], "no denial expected")
     return session
+
+
+def spawn_daemon():
+    """A daemon that stays, ready."""
+    daemon = spawn(["ringfenced"], stderr=subprocess.PIPE, text=True)
+    until(lambda: subprocess.run(["ringfence", "status"], capture_output=True).returncode == 0 and
+          daemon_pid() == daemon.pid, "the daemon")
+    return daemon
 
 
 def daemon_pid():

@@ -146,8 +146,14 @@ static void long_messages(void **state)
 
 static void malformed(void **state)
 {
-	static const char *const bad[] = {"x", "[]", "3", "{", "{} {}", "{\"a\":1,\"a\":2}",
-					  "{\"a\":\"\xff\"}", "{\"a\":\"\\u0000\"}"};
+	static const char *const bad[] = {"x",
+					  "[]",
+					  "3",
+					  "{",
+					  "{} {}",
+					  "{\"a\":1,\"a\":2}",
+					  "{\"a\":\"\xff\"}",
+					  "{\"a\":\"\\u0000\"}"};
 	static const char in_memfd[] = "{\"memfd\":true}";
 	_cleanup_free_ char *deep = malloc(60000);
 	_cleanup_free_ char *big = calloc(1, RF_CONTROL_INLINE + 1);

@@ -2,7 +2,7 @@
 /*
  * A kernel side of memory alone: all of user/kernel.h, linked in the place of
  * user/kernel.c. It keeps count of what it is asked to hold, fails where a test
- * says so, and its events come from the test. Also the small image it is fed with.
+ * says so, and its events come from the test.
  */
 #ifndef RF_UNIT_FAKE_KERNEL_H
 #define RF_UNIT_FAKE_KERNEL_H
@@ -15,7 +15,6 @@
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "policy/image.h"
 #include "user/kernel.h"
@@ -48,19 +47,19 @@ struct rf_kernel {
 
 static struct rf_kernel fake = {.fd = -1};
 
-static bool fake_fails(const char *name)
+static inline bool fake_fails(const char *name)
 {
 	return fake.fail && !strcmp(fake.fail, name) && fake.after-- <= 0;
 }
 
-static void fake_fail(const char *name, int error, int after)
+static inline void fake_fail(const char *name, int error, int after)
 {
 	fake.fail = name;
 	fake.error = error;
 	fake.after = after;
 }
 
-static unsigned int fake_images(void)
+static inline unsigned int fake_images(void)
 {
 	unsigned int n = 0;
 
@@ -69,7 +68,7 @@ static unsigned int fake_images(void)
 	return n;
 }
 
-static unsigned int fake_sessions(void)
+static inline unsigned int fake_sessions(void)
 {
 	unsigned int n = 0;
 
@@ -78,7 +77,7 @@ static unsigned int fake_sessions(void)
 	return n;
 }
 
-static void fake_reset(void)
+static inline void fake_reset(void)
 {
 	for (size_t i = 0; i < FAKE_SLOTS; i++)
 		free(fake.image[i]);
@@ -90,8 +89,8 @@ static void fake_reset(void)
 }
 
 /* The next of the events; `path` below the anchor. */
-static struct rf_event *fake_event(uint64_t session, const struct rf_anchor_key *key, uint32_t name,
-				   const char *path)
+static inline struct rf_event *fake_event(uint64_t session, const struct rf_anchor_key *key,
+					  uint32_t name, const char *path)
 {
 	struct rf_event *event = calloc(1, sizeof(*event));
 	uint64_t one = 1;
@@ -348,51 +347,6 @@ int rf_kernel_consume(struct rf_kernel *kernel,
 	}
 	kernel->n_events = 0;
 	return n;
-}
-
-/*
- * An image with a state for each length of a path up to eight bytes, so that names of
- * different lengths differ, and one rule.
- */
-#define FAKE_RULE_FILE "p.yaml"
-#define FAKE_RULE_TEXT "deny all ~/.ssh"
-
-static void *fake_image(size_t *ret_size)
-{
-	static const char strings[] = FAKE_RULE_FILE "\0" FAKE_RULE_TEXT;
-	const uint32_t states = 10, words = (sizeof(strings) + 7) / 8;
-	const size_t all = sizeof(struct rf_image) / 8 + states + 1 + RF_ACCEPT_WORDS +
-			   RF_RULE_WORDS + words;
-	__u64 *image = calloc(all, 8);
-	struct rf_image *head = (struct rf_image *)image;
-	struct rf_rule *rule;
-
-	if (!image)
-		abort();
-	*head = (struct rf_image){
-		.magic = RF_IMAGE_MAGIC,
-		.version = RF_IMAGE_VERSION,
-		.size = (uint32_t)(all * 8),
-		.start = 1,
-		.nstates = states,
-		.ncells = 1,
-		.naccepts = 1,
-		.nrules = 1,
-		.nstrings = sizeof(strings),
-		.states = sizeof(*head) / 8,
-	};
-	head->cells = head->states + states;
-	head->accepts = head->cells + 1;
-	head->rules = head->accepts + RF_ACCEPT_WORDS;
-	head->strings = head->rules + RF_RULE_WORDS;
-	for (uint32_t i = 1; i < states; i++)
-		image[head->states + i] = RF_STATE(0, i + 1 < states ? i + 1 : i, 0, 0);
-	rule = (struct rf_rule *)(image + head->rules);
-	*rule = (struct rf_rule){.file = 0, .line = 7, .text = sizeof(FAKE_RULE_FILE), .column = 3};
-	memcpy(image + head->strings, strings, sizeof(strings));
-	head->checksum = (uint32_t)crc32(0, (const Bytef *)image, (uInt)(all * 8));
-	*ret_size = all * 8;
-	return image;
 }
 
 #endif

@@ -79,7 +79,8 @@ static void random_bytes(void **state)
 
 static void refuses(void **state)
 {
-	static const char *const bad[] = {"\\", "a\\", "\\n", "\\x", "\\x1", "\\xg0", "\\x0g", "\\X00"};
+	static const char *const bad[] = {"\\",	  "a\\",   "\\n",   "\\x",
+					  "\\x1", "\\xg0", "\\x0g", "\\X00"};
 	char *bytes;
 
 	(void)state;

@@ -59,26 +59,26 @@ struct mount_point {
 };
 
 static const struct mount_point mount_points[] = {
-	{ "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", false },
-	{ "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777", false },
-	{ "tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=755", false },
-	{ "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777", false },
-	{ "cgroup2", "/sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, false },
-	{ "bpf", "/sys/fs/bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700", false },
-	{ "securityfs", "/sys/kernel/security", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, false },
+	{"devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", false},
+	{"tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777", false},
+	{"tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=755", false},
+	{"tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777", false},
+	{"cgroup2", "/sys/fs/cgroup", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, false},
+	{"bpf", "/sys/fs/bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700", false},
+	{"securityfs", "/sys/kernel/security", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, false},
 	/* a locked down kernel has neither */
-	{ "debugfs", "/sys/kernel/debug", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, true },
-	{ "tracefs", "/sys/kernel/tracing", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, true },
+	{"debugfs", "/sys/kernel/debug", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, true},
+	{"tracefs", "/sys/kernel/tracing", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL, true},
 };
 
 static const struct {
 	const char *to;
 	const char *name;
 } links[] = {
-	{ "/proc/self/fd", "/dev/fd" },
-	{ "/proc/self/fd/0", "/dev/stdin" },
-	{ "/proc/self/fd/1", "/dev/stdout" },
-	{ "/proc/self/fd/2", "/dev/stderr" },
+	{"/proc/self/fd", "/dev/fd"},
+	{"/proc/self/fd/0", "/dev/stdin"},
+	{"/proc/self/fd/1", "/dev/stdout"},
+	{"/proc/self/fd/2", "/dev/stderr"},
 };
 
 static _Noreturn void power_off(void)
@@ -125,10 +125,14 @@ static char *read_file(const char *path, size_t *ret_size)
 	char *data = malloc(room);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (fd < 0 || !data)
-		die("cannot read %s", path);
+	if (fd < 0)
+		die("cannot open %s", path);
 	for (;;) {
-		ssize_t n = read(fd, data + size, room - size - 1);
+		ssize_t n;
+
+		if (!data)
+			die("no memory for %s", path);
+		n = read(fd, data + size, room - size - 1);
 
 		if (n < 0)
 			die("cannot read %s", path);
@@ -138,8 +142,6 @@ static char *read_file(const char *path, size_t *ret_size)
 		if (room - size < 2) {
 			room *= 2;
 			data = realloc(data, room);
-			if (!data)
-				die("cannot read %s", path);
 		}
 	}
 	close(fd);
@@ -159,8 +161,8 @@ static char **read_strings(const char *path)
 	for (size_t i = 0; i < size; i++)
 		count += data[i] == '\0';
 	strings = calloc(count + 1, sizeof(*strings));
-	if (!strings)
-		die("cannot read %s", path);
+	if (!strings || count == 0)
+		die("nothing in %s", path);
 	for (size_t i = 0; i < count; i++) {
 		strings[i] = data;
 		data += strlen(data) + 1;
@@ -198,7 +200,7 @@ static void load_modules(void)
 
 static void enter_root(void)
 {
-	static const char *const moved[] = { "dev", "proc", "sys" };
+	static const char *const moved[] = {"dev", "proc", "sys"};
 	char dir[32];
 
 	if (mount("/dev/vda", "/root", "ext4", MS_NOATIME, NULL))
@@ -216,7 +218,7 @@ static void enter_root(void)
 
 static void set_up(void)
 {
-	struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	int fd;
 
 	for (size_t i = 0; i < ARRAY_SIZE(mount_points); i++) {
@@ -245,7 +247,7 @@ static void set_up(void)
 static int open_port(const char *port, int flags)
 {
 	static const char class_dir[] = "/sys/class/virtio-ports";
-	const struct timespec pause_time = { .tv_nsec = 10 * 1000 * 1000 };
+	const struct timespec pause_time = {.tv_nsec = 10 * 1000 * 1000};
 
 	for (int tries = 0; tries < 1000; tries++) {
 		DIR *dir = opendir(class_dir);
@@ -342,12 +344,12 @@ static int serve(pid_t pid, struct stream *streams, size_t count, int signals, b
 
 		for (size_t i = 0; i < count; i++) {
 			/* poll passes over a negative descriptor */
-			polls[i] = (struct pollfd){ .fd = streams[i].from, .events = POLLIN };
+			polls[i] = (struct pollfd){.fd = streams[i].from, .events = POLLIN};
 			open_streams += streams[i].from >= 0;
 		}
 		if (ended && open_streams == 0)
 			return result;
-		polls[count] = (struct pollfd){ .fd = signals, .events = POLLIN };
+		polls[count] = (struct pollfd){.fd = signals, .events = POLLIN};
 		n = poll(polls, count + 1, ended ? DRAIN_MS : -1);
 		if (n == 0)
 			return result;
@@ -382,14 +384,12 @@ static int open_stream(struct stream *stream, const char *port)
 	/* whoever the command becomes may open /dev/stderr again */
 	if (fchmod(fds[1], 0666))
 		die("cannot open up a pipe");
-	*stream = (struct stream){
-		.port = port, .from = fds[0], .to = open_port(port, O_WRONLY)
-	};
+	*stream = (struct stream){.port = port, .from = fds[0], .to = open_port(port, O_WRONLY)};
 	return fds[1];
 }
 
-static int run_command(char *const argv[], bool piped, int status_port,
-		       struct stream *streams, int signals)
+static int run_command(char *const argv[], bool piped, int status_port, struct stream *streams,
+		       int signals)
 {
 	int out = open_stream(&streams[0], "stdout");
 	int err = open_stream(&streams[1], "stderr");
@@ -438,8 +438,8 @@ static bool is_empty(const char *path)
 
 static void unpack_payload(int signals)
 {
-	char *argv[] = { "tar", "-C", "/", "--no-overwrite-dir", "--keep-directory-symlink",
-			 "-xf", "/dev/vdc", NULL };
+	char *argv[] = {"tar", "-C",	   "/", "--no-overwrite-dir", "--keep-directory-symlink",
+			"-xf", "/dev/vdc", NULL};
 
 	if (serve(start(argv, 0, 1, 2, false), NULL, 0, signals, false) != 0) {
 		errno = EIO;
@@ -449,7 +449,7 @@ static void unpack_payload(int signals)
 
 static void send_out(int signals, struct stream *stream)
 {
-	char *argv[] = { "tar", "-C", "/out", "-cf", "-", ".", NULL };
+	char *argv[] = {"tar", "-C", "/out", "-cf", "-", ".", NULL};
 	int out = open_stream(stream, "out");
 	pid_t pid;
 
@@ -481,7 +481,7 @@ static void send_kernel_log(void)
 
 int main(void)
 {
-	struct stream streams[3] = { { .from = -1 }, { .from = -1 }, { .from = -1 } };
+	struct stream streams[3] = {{.from = -1}, {.from = -1}, {.from = -1}};
 	char **argv, *mode;
 	int status_port, signals, status;
 	sigset_t child;
@@ -524,12 +524,12 @@ int main(void)
 	if (strcmp(mode, "tty") == 0)
 		status = run_shell(argv, status_port, signals);
 	else
-		status = run_command(argv, strcmp(mode, "pipe") == 0, status_port, streams,
-				     signals);
+		status =
+			run_command(argv, strcmp(mode, "pipe") == 0, status_port, streams, signals);
 	send_out(signals, &streams[2]);
 	send_kernel_log();
-	dprintf(status_port, "exit %d %llu %llu %llu\n", status, streams[0].bytes,
-		streams[1].bytes, streams[2].bytes);
+	dprintf(status_port, "exit %d %llu %llu %llu\n", status, streams[0].bytes, streams[1].bytes,
+		streams[2].bytes);
 	close(status_port);
 	power_off();
 }

@@ -114,3 +114,15 @@ own_apt()
 	say "reading the package indexes of $*"
 	apt-get -qq update >&2 || fail "the package indexes of $* cannot be read"
 }
+
+# close_fds: mmdebstrap hands descriptors to dash, which knows only those of one
+# digit; so that its own are small, it gets none of make's or of a lock.
+close_fds()
+{
+	local fd
+
+	for fd in /proc/"$BASHPID"/fd/*; do
+		fd=${fd##*/}
+		[[ $fd -le 2 || $fd -ge 200 ]] || exec {fd}>&-
+	done
+}

@@ -89,12 +89,13 @@ test_output()
 	check 'stdout alone' [ "$(<"$tmp/out")" = out ]
 	check 'stderr alone' [ "$(<"$tmp/err")" = err ]
 
-	check 'a large binary output' status_is 0 "$run" -f "$here/test.sh" -- bash -c '
-		for i in {0..255}; do printf "\\x$(printf %x "$i")"; done >/tmp/all
-		for i in {1..20480}; do cat /tmp/all; done >/tmp/all5 && cat /tmp/all5
-		sha256sum </tmp/all5 >&2'
+	check 'a large binary output' status_is 0 "$run" -- /usr/bin/python3 -c '
+import hashlib, sys
+data = bytes(range(256)) * 4096 * 5
+sys.stdout.buffer.write(data)
+sys.stderr.write(hashlib.sha256(data).hexdigest())'
 	check 'it has its size' [ "$(stat -c %s "$tmp/out")" -eq $((5 * 1024 * 1024)) ]
-	check 'it has its content' [ "$(sha256sum <"$tmp/out")" = "$(<"$tmp/err")" ]
+	check 'it has its content' [ "$(sha256sum <"$tmp/out")" = "$(<"$tmp/err")  -" ]
 
 	check 'streams can be opened again' status_is 0 "$run" -- sudo -u agent \
 		sh -c 'echo 1 >/dev/stdout; echo 2 >/dev/stderr'
@@ -163,7 +164,9 @@ test_failure()
 	kill -KILL "$runner"
 	wait "$runner" 2>/dev/null
 	sleep 1
-	check 'QEMU dies with its runner' [ -n "$qemu" -a ! -e "/proc/$qemu" ]
+	check 'QEMU was there' [ -n "$qemu" ]
+	# a zombie, where nothing reaps orphans, is dead enough
+	check 'it dies with its runner' [ "$(ps -o stat= -p "$qemu" | tr -d 'Z[:lower:] ')" = '' ]
 }
 
 test_several()
