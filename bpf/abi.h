@@ -98,22 +98,29 @@ struct rf_session {
 	(((__u64)(policy) << 24) | ((__u64)(class) << 22) | ((__u64)(slot) << 8) | (flags))
 
 /*
- * What is known of a cgroup (map `cgroups`: cgroup id -> one word): in the high
- * half the generation in which it was found out, in the low half the session's
- * slot + 1, 0 for none. Elements are added and rewritten in place, never removed
- * while the cgroup may have tasks, so that a word read is always that cgroup's.
+ * What is known of a cgroup: one word in rf_global.cgroups, at the index that is
+ * the low bits of the cgroup's id. A word is read and written whole, so it
+ * cannot be torn:
+ *
+ *   bits 63..35  low bits of the generation in which it was found out
+ *   bits 34..22  the session's slot + 1, 0 for no session at or above the cgroup
+ *   bits 21..0   the next bits of the id; ids of more than 32 bits are not kept
  */
-#define RF_CGROUP_WORD(generation, slot1) (((__u64)(generation) << 32) | (slot1))
-#define RF_CGROUP_GENERATION(word) ((__u32)((word) >> 32))
-#define RF_CGROUP_SLOT1(word) ((__u32)(word))
-#define RF_MAX_CGROUPS 16384 /* beyond it a cgroup is looked up anew each time */
+#define RF_CGROUP_BITS 10
+#define RF_CGROUPS (1 << RF_CGROUP_BITS)
+#define RF_CGROUP_KEPT(id) (!((id) >> 32))
+#define RF_CGROUP_WORD(generation, slot1, id)                                                      \
+	((__u64)(generation) << 35 | (__u64)(slot1) << 22 | (id) >> RF_CGROUP_BITS)
+#define RF_CGROUP_SLOT1(word) ((__u32)((word) >> 22) & 0x1fff)
+#define RF_CGROUP_BUT_SLOT(word) ((word) & ~(0x1fffull << 22))
 
-/* The one element of the array `global`, shared through a mapping. */
+/* The programs' global data (map `global`), shared through a mapping. */
 struct rf_global {
 	__u32 abi; /* RF_ABI_VERSION */
 	__u32 generation; /* raised whenever a session starts or ends */
 	__u64 next_session;
 	__u64 next_policy;
+	__u64 cgroups[RF_CGROUPS];
 };
 
 /*
@@ -339,8 +346,10 @@ struct rf_event {
 #define RF_EVENT_EXE_CUT 0x8 /* the beginning of exe is missing */
 
 #define RF_ASSERT(name, cond) _Static_assert(cond, name)
+RF_ASSERT("slots fit a cgroup's word", RF_MAX_SESSIONS < 0x1fff);
+RF_ASSERT("ids fit a cgroup's word", RF_CGROUP_BITS + 22 == 32);
 RF_ASSERT("session", sizeof(struct rf_session) == 32);
-RF_ASSERT("global", sizeof(struct rf_global) == 24);
+RF_ASSERT("global", sizeof(struct rf_global) == 24 + 8 * RF_CGROUPS);
 RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
 RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);
 RF_ASSERT("identity", sizeof(struct rf_identity) == 48);

@@ -109,10 +109,23 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
 struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct css_set *cgroups;
 };
 
 struct seq_file;

@@ -36,29 +36,22 @@ static __noinline __u32 cgroup_search(void)
 	return 0;
 }
 
-/* The same through the cache. */
+/* The same through the words kept, by the id of the current cgroup. */
 static __always_inline __u32 cgroup_slot1(__u64 id)
 {
-	struct rf_global *g;
-	__u64 *cached, word;
-	__u32 zero = 0, generation;
+	__u64 *kept = &global.cgroups[id & (RF_CGROUPS - 1)], word, want;
+	__u32 slot1;
 
-	g = bpf_map_lookup_elem(&global, &zero);
-	if (!g)
-		return 0;
-	generation = READ_ONCE(g->generation);
-	cached = bpf_map_lookup_elem(&cgroups, &id);
-	if (cached) {
-		word = READ_ONCE(*cached);
-		if (RF_CGROUP_GENERATION(word) == generation)
-			return RF_CGROUP_SLOT1(word);
-	}
-	word = RF_CGROUP_WORD(generation, cgroup_search());
-	if (cached)
-		*(volatile __u64 *)cached = word;
-	else
-		bpf_map_update_elem(&cgroups, &id, &word, BPF_NOEXIST);
-	return RF_CGROUP_SLOT1(word);
+	if (!RF_CGROUP_KEPT(id))
+		return cgroup_search();
+	want = RF_CGROUP_WORD(READ_ONCE(global.generation), 0, id);
+	word = READ_ONCE(*kept);
+	if (RF_CGROUP_BUT_SLOT(word) == want)
+		return RF_CGROUP_SLOT1(word);
+	/* Found out after the generation was read: if a session starts now, the word is stale. */
+	slot1 = cgroup_search();
+	*(volatile __u64 *)kept = want | (__u64)slot1 << 22;
+	return slot1;
 }
 
 /* What label_current() found. */
@@ -83,7 +76,7 @@ static __always_inline enum rf_found label_current(struct rf_label **ret_label, 
 		return RF_LABELLED;
 	}
 	/* NULL does not mean "none": 6.1 returns it also while the storage is busy. */
-	cgroup = bpf_get_current_cgroup_id();
+	cgroup = task->cgroups->dfl_cgrp->kn->id;
 	slot1 = cgroup_slot1(cgroup);
 	if (!slot1)
 		return RF_OUTSIDE;

@@ -43,13 +43,8 @@ struct {
 	__type(value, struct rf_label);
 } labels SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rf_global);
-} global SEC(".maps");
+/* The only global variable: .bss, which libbpf makes a map, has this layout. */
+struct rf_global global;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -66,13 +61,6 @@ struct {
 	__type(key, __u64);
 	__type(value, __u32);
 } roots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RF_MAX_CGROUPS);
-	__type(key, __u64);
-	__type(value, __u64);
-} cgroups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

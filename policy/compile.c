@@ -132,7 +132,7 @@ static const char *rule_text(const struct rf_rule_head *rule, struct rf_arena *a
 static int build_net(const struct rf_policy *policy, size_t without, struct rf_diags *diags,
 		     struct rf_net *net)
 {
-	_cleanup_free_ bool *wins = calloc(policy->nnet + 1, sizeof(*wins));
+	_cleanup_free_ bool *wins = calloc(RF_MAX_RULES + 1, sizeof(*wins));
 	int r;
 
 	if (!wins)

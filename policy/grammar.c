@@ -82,7 +82,7 @@ bool rf_expect(struct rf_parser *p, const struct rf_yaml *node, enum rf_kind kin
 void rf_parse_map(struct rf_parser *p, const struct rf_yaml *map, const struct rf_key *keys,
 		  size_t n, void *userdata)
 {
-	for (const struct rf_yaml *key = map->first; key; key = key->next->next) {
+	for (const struct rf_yaml *key = map->first; key; key = rf_yaml_next_key(key)) {
 		size_t i;
 
 		if (key->kind != RF_SCALAR)

@@ -20,6 +20,7 @@ struct verifier {
 	const struct rf_image *head;
 	struct rf_diags *diags;
 	unsigned int nclasses;
+	unsigned char *depth; /* by node of the network's tree */
 	unsigned char *ends; /* by state: is it one that no byte leaves? enum below */
 };
 
@@ -210,10 +211,11 @@ static int check_accepts(struct verifier *v)
 static int check_nodes(struct verifier *v)
 {
 	const struct rf_image *h = v->head;
-	_cleanup_free_ unsigned char *depth = calloc(h->nnodes + (size_t)1, 1);
+	unsigned char *depth = calloc(h->nnodes + (size_t)1, 1);
 
 	if (!depth)
 		return -ENOMEM;
+	v->depth = depth;
 	if (h->nleaves && (h->root & RF_NODE_LEAF ? (h->root & ~RF_NODE_LEAF) >= h->nleaves
 						  : h->root || !h->nnodes))
 		return broken(v, "root of the network");
@@ -310,6 +312,7 @@ int rf_image_verify(const void *image, size_t size, struct rf_diags *diags)
 	if (!r)
 		r = check_rules(&v);
 	free(v.ends);
+	free(v.depth);
 	return r;
 }
 

@@ -326,8 +326,8 @@ static uint32_t number_blocks(const struct refiner *r, uint32_t *number, uint32_
 
 static int rebuild(struct refiner *r, struct rf_dfa *dfa)
 {
-	_cleanup_free_ uint32_t *number = malloc(dfa->nstates * sizeof(*number));
-	_cleanup_free_ uint32_t *order = malloc(dfa->nstates * sizeof(*order));
+	_cleanup_free_ uint32_t *number = calloc(dfa->nstates + 1, sizeof(*number));
+	_cleanup_free_ uint32_t *order = calloc(dfa->nstates + 1, sizeof(*order));
 	struct rf_dfa new = {.nclasses = dfa->nclasses};
 	int err = 0;
 

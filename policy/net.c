@@ -193,11 +193,12 @@ static int descend(struct builder *b, const struct set *holds, const struct set 
 		   unsigned int depth, unsigned int half, uint32_t *ret_child)
 {
 	_cleanup_free_ uint32_t *items = malloc((holds->n + 2 * pending->n + 1) * sizeof(*items));
-	struct set more = {items, 0}, rest = {items + holds->n + pending->n, 0};
+	struct set more = {items, 0}, rest = {0};
 	size_t h = 0;
 
 	if (!items)
 		return -ENOMEM;
+	rest.items = items + holds->n + pending->n;
 	for (size_t i = 0; i < pending->n; i++) {
 		const struct rf_target *t = &b->policy->net[pending->items[i]].target;
 
@@ -242,12 +243,13 @@ static int make_child(struct builder *b, const struct set *holds, const struct s
 int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net *ret_net)
 {
 	_cleanup_free_ uint32_t *items = malloc((2 * policy->nnet + 1) * sizeof(*items));
-	struct set holds = {items, 0}, pending = {items + policy->nnet, 0};
+	struct set holds = {items, 0}, pending = {0};
 	struct builder b = {.policy = policy};
 	int r = 0;
 
 	if (!items)
 		return -ENOMEM;
+	pending.items = items + policy->nnet;
 	for (size_t i = 0; i < policy->nnet; i++) {
 		struct set *set = policy->net[i].target.prefix ? &pending : &holds;
 

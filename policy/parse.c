@@ -126,7 +126,7 @@ static const struct rf_key keys[] = {
 
 static const struct rf_yaml *value_of(const struct rf_yaml *root, const char *name)
 {
-	for (const struct rf_yaml *key = root->first; key; key = key->next->next)
+	for (const struct rf_yaml *key = root->first; key; key = rf_yaml_next_key(key))
 		if (key->kind == RF_SCALAR && !strcmp(key->text, name))
 			return key->next;
 	return NULL;

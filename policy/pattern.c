@@ -187,7 +187,7 @@ static int lex_class(struct lexer *l)
 	size_t start = l->at++;
 	struct rf_set set = {0};
 	bool negate = false;
-	unsigned char low, high;
+	unsigned char low = 0, high;
 	uint16_t atom;
 	int r;
 
@@ -519,7 +519,7 @@ char *rf_sequence_literal(const struct rf_sequence *s, struct rf_arena *arena)
 	return path;
 }
 
-static void quote(struct rf_text *text, unsigned int byte, const char *special)
+static void quote(struct rf_text *text, unsigned char byte, const char *special)
 {
 	if (byte && strchr(special, byte))
 		rf_text_byte(text, '\\');
@@ -565,6 +565,6 @@ void rf_sequence_text(const struct rf_sequence *s, const struct rf_sets *sets, s
 		else if (atom >= RF_ATOM_SET)
 			set_text(&sets->items[atom - RF_ATOM_SET], text);
 		else
-			quote(text, atom, "\\*?[{}$~,");
+			quote(text, atom & 0xff, "\\*?[{}$~,");
 	}
 }

@@ -112,10 +112,10 @@ static int by_text(const void *a, const void *b)
 
 static int close_map(struct builder *b, struct rf_yaml *map)
 {
-	_cleanup_free_ struct rf_yaml **keys = NULL;
+	_cleanup_free_ const struct rf_yaml **keys = NULL;
 	size_t n = 0, capacity = 0;
 
-	for (struct rf_yaml *key = map->first; key; key = key->next->next) {
+	for (const struct rf_yaml *key = map->first; key; key = rf_yaml_next_key(key)) {
 		if (key->kind != RF_SCALAR) {
 			rf_diag(b->diags, RF_ERROR, b->file, key->line, key->column,
 				"quote ${...} and {a,b} where YAML may take the braces for a map",

@@ -29,6 +29,12 @@ struct rf_yaml {
 	struct rf_yaml *last;
 };
 
+/* The keys of a map: each is followed by its value. */
+static inline const struct rf_yaml *rf_yaml_next_key(const struct rf_yaml *key)
+{
+	return key->next ? key->next->next : NULL;
+}
+
 /*
  * 0 with *ret_root, which lives in `arena`: there may be errors in `diags` even
  * so (keys given twice, keys that are no words), so that the caller can go on

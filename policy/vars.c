@@ -60,7 +60,7 @@ void rf_vars_add(struct rf_parser *p, const struct rf_yaml *node)
 {
 	if (!rf_expect(p, node, RF_MAP, "`vars`", "as in `vars: { CACHE: ~/.cache }`"))
 		return;
-	for (const struct rf_yaml *key = node->first; key; key = key->next->next)
+	for (const struct rf_yaml *key = node->first; key; key = rf_yaml_next_key(key))
 		if (key->kind == RF_SCALAR)
 			add(p, key, key->next);
 }

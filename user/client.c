@@ -504,6 +504,7 @@ static int connect_or_start(const struct places *places, struct rf_diags *diags,
 		started = true;
 	}
 	words = last_words(places);
+	err = started ? -ECONNRESET : -EBUSY;
 	if (started)
 		rf_diag(diags, RF_ERROR, NULL, 0, 0, words,
 			"ringfenced left at once; its log is %s/ringfenced.log", places->log_dir);

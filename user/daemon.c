@@ -885,12 +885,16 @@ static int open_lock(struct daemon *d, const char *name, int *ret_fd)
 static int take_lock(struct daemon *d)
 {
 	char pid[32] = "";
+	bool held = true;
 	ssize_t n;
 	int err = open_lock(d, "lock", &d->lock);
 
 	if (err)
 		return err;
-	if (flock(d->lock, LOCK_EX | LOCK_NB)) {
+	/* A client that looks whether we run has it for a moment. */
+	for (int i = 0; i < 5 && (held = flock(d->lock, LOCK_EX | LOCK_NB) != 0); i++)
+		usleep(20000);
+	if (held) {
 		n = pread(d->lock, pid, sizeof(pid) - 1, 0);
 		if (n > 0)
 			pid[strcspn(pid, "\n")] = 0;

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -29,7 +30,6 @@ enum map {
 	MAP_GLOBAL,
 	MAP_SESSIONS,
 	MAP_ROOTS,
-	MAP_CGROUPS,
 	MAP_ANCHORS,
 	MAP_IMAGES, /* one for each class, in order */
 	MAP_COUNTERS = MAP_IMAGES + RF_CLASSES,
@@ -43,7 +43,6 @@ static const char *const map_names[MAPS] = {
 	[MAP_GLOBAL] = "global",
 	[MAP_SESSIONS] = "sessions",
 	[MAP_ROOTS] = "roots",
-	[MAP_CGROUPS] = "cgroups",
 	[MAP_ANCHORS] = "anchors",
 	[MAP_IMAGES + RF_CLASS_16K] = "images_16k",
 	[MAP_IMAGES + RF_CLASS_128K] = "images_128k",
@@ -71,7 +70,9 @@ struct rf_kernel {
 	int identify;
 	struct rf_global *global; /* mapped */
 	struct rf_session *sessions; /* mapped, RF_MAX_SESSIONS of them */
-	struct ring_buffer *rings;
+	struct ring_buffer *rings[2];
+	int poll; /* on both rings */
+	int budget, read; /* of one ring_buffer__consume() */
 	void (*event)(void *userdata, const struct rf_event *event, size_t size);
 	void *userdata;
 	uint32_t next_slot; /* slots are taken in turn, to be reused as late as possible */
@@ -136,6 +137,25 @@ static int on_event(void *userdata, void *data, size_t size)
 	    size - offsetof(struct rf_event, path) < event->path_len)
 		return 0;
 	kernel->event(kernel->userdata, event, size);
+	kernel->read++;
+	/* The record is taken all the same. */
+	return --kernel->budget > 0 ? 0 : -EAGAIN;
+}
+
+/* One ring_buffer for each ring: a busy ring does not keep the other from being read. */
+static int open_rings(struct rf_kernel *kernel)
+{
+	kernel->poll = epoll_create1(EPOLL_CLOEXEC);
+	if (kernel->poll < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		int fd = kernel->maps[MAP_DENIALS + i];
+		struct epoll_event event = {.events = EPOLLIN};
+
+		kernel->rings[i] = ring_buffer__new(fd, on_event, kernel, NULL);
+		if (!kernel->rings[i] || epoll_ctl(kernel->poll, EPOLL_CTL_ADD, fd, &event) < 0)
+			return -errno;
+	}
 	return 0;
 }
 
@@ -153,12 +173,7 @@ static int open_shared(struct rf_kernel *kernel, struct rf_diags *diags)
 	if (r < 0)
 		goto fail;
 	kernel->sessions = memory;
-	kernel->rings = ring_buffer__new(kernel->maps[MAP_DENIALS], on_event, kernel, NULL);
-	if (!kernel->rings) {
-		r = -errno;
-		goto fail;
-	}
-	r = ring_buffer__add(kernel->rings, kernel->maps[MAP_OTHERS], on_event, kernel);
+	r = open_rings(kernel);
 	if (r < 0)
 		goto fail;
 	return 0;
@@ -175,7 +190,7 @@ static struct rf_kernel *kernel_new(const char *pin_dir)
 
 	if (!kernel)
 		return NULL;
-	kernel->identify = -1;
+	kernel->identify = kernel->poll = -1;
 	for (i = 0; i < MAPS; i++)
 		kernel->maps[i] = -1;
 	kernel->pin_dir = strdup(pin_dir);
@@ -193,7 +208,9 @@ void rf_kernel_close(struct rf_kernel *kernel)
 
 	if (!kernel)
 		return;
-	ring_buffer__free(kernel->rings);
+	for (i = 0; i < 2; i++)
+		ring_buffer__free(kernel->rings[i]);
+	close_fd(&kernel->poll);
 	if (kernel->global)
 		munmap(kernel->global, sizeof(struct rf_global));
 	if (kernel->sessions)
@@ -368,10 +385,9 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 	}
 	{
 		struct bpf_map *const maps[MAPS] = {
-			[MAP_GLOBAL] = skeleton->maps.global,
+			[MAP_GLOBAL] = skeleton->maps.bss,
 			[MAP_SESSIONS] = skeleton->maps.sessions,
 			[MAP_ROOTS] = skeleton->maps.roots,
-			[MAP_CGROUPS] = skeleton->maps.cgroups,
 			[MAP_ANCHORS] = skeleton->maps.anchors,
 			[MAP_IMAGES + RF_CLASS_16K] = skeleton->maps.images_16k,
 			[MAP_IMAGES + RF_CLASS_128K] = skeleton->maps.images_128k,
@@ -846,8 +862,6 @@ int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_sessi
 	store(&at->word, 0);
 	if (bpf_map_delete_elem(kernel->maps[MAP_ROOTS], &session->cgroup) < 0 && errno != ENOENT)
 		return -errno;
-	/* No task can be in it any more, so nobody reads the element. */
-	bpf_map_delete_elem(kernel->maps[MAP_CGROUPS], &session->cgroup);
 	raise_generation(kernel);
 	return 0;
 }
@@ -887,7 +901,7 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
 
 int rf_kernel_events_fd(const struct rf_kernel *kernel)
 {
-	return ring_buffer__epoll_fd(kernel->rings);
+	return kernel->poll;
 }
 
 int rf_kernel_consume(struct rf_kernel *kernel,
@@ -896,5 +910,14 @@ int rf_kernel_consume(struct rf_kernel *kernel,
 {
 	kernel->event = event;
 	kernel->userdata = userdata;
-	return ring_buffer__consume(kernel->rings);
+	kernel->read = 0;
+	for (int i = 0; i < 2; i++) {
+		int r;
+
+		kernel->budget = RF_EVENTS_AT_ONCE;
+		r = ring_buffer__consume(kernel->rings[i]);
+		if (r < 0 && r != -EAGAIN)
+			return r;
+	}
+	return kernel->read;
 }

@@ -95,8 +95,12 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
 /*
  * Events. Poll rf_kernel_events_fd() for reading, then call rf_kernel_consume(),
  * which calls `event` for each and returns their number or -errno. `size` is
- * that of the record (checked: >= offsetof path + path_len).
+ * that of the record (checked: >= offsetof path + path_len). It reads at most
+ * RF_EVENTS_AT_ONCE from each ring, since a busy session may fill a ring as fast as
+ * it is read: fewer than that in all say that everything has been read.
  */
+#define RF_EVENTS_AT_ONCE 256
+#define RF_EVENTS_MAX (2 * (1 << 20) / 128) /* that the rings can hold */
 int rf_kernel_events_fd(const struct rf_kernel *kernel);
 int rf_kernel_consume(struct rf_kernel *kernel,
 		      void (*event)(void *userdata, const struct rf_event *event, size_t size),

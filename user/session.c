@@ -331,12 +331,24 @@ static void on_event(void *userdata, const struct rf_event *event, size_t size)
 	}
 }
 
-void rf_sessions_consume(struct rf_sessions *all)
+int rf_sessions_consume(struct rf_sessions *all)
 {
 	int n = rf_kernel_consume(all->config.kernel, on_event, all);
 
 	if (n < 0)
 		say(all, LOG_ERR, "cannot read events: %s", strerror(-n));
+	return n;
+}
+
+/* All that is in the rings now; what others add meanwhile does not hold us up. */
+static void drain(struct rf_sessions *all)
+{
+	int n, left = RF_EVENTS_MAX;
+
+	do {
+		n = rf_sessions_consume(all);
+		left -= n;
+	} while (n >= RF_EVENTS_AT_ONCE && left > 0);
 }
 
 static int on_ring(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -664,7 +676,7 @@ static int try_finish(struct rf_live_session *s)
 
 	if (err)
 		return err;
-	rf_sessions_consume(s->all);
+	drain(s->all);
 	counters = counters_of(s);
 	tell_lost(s, &counters);
 	tell_unlogged(s);
@@ -851,7 +863,7 @@ static int take_over(struct rf_live_session *s)
 	err = rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup);
 	if (err == -ENOENT || err == -ESTALE) {
 		/* Its cgroup is gone, and all tasks with it. */
-		rf_sessions_consume(all);
+		drain(all);
 		undo(s);
 		say(all, LOG_INFO, "%s: ended while no daemon was running", s->state.name);
 		return 1;

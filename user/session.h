@@ -105,8 +105,8 @@ struct rf_live_session *rf_sessions_find(struct rf_sessions *sessions, const cha
 size_t rf_sessions_count(const struct rf_sessions *sessions);
 /* As in the reply to `list`; a new array. */
 json_t *rf_sessions_list(struct rf_sessions *sessions);
-/* Read what is in the ring now. */
-void rf_sessions_consume(struct rf_sessions *sessions);
+/* Read events, at most as many as rf_kernel_consume() does at once; their number or -errno. */
+int rf_sessions_consume(struct rf_sessions *sessions);
 
 const struct rf_session_state *rf_session_state(const struct rf_live_session *session);
 void *rf_session_owner(const struct rf_live_session *session);

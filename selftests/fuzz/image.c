@@ -15,9 +15,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void walk(const void *image)
+static void walk(const struct rf_image *h)
 {
-	const struct rf_image *h = image;
+	const __u64 *image = (const __u64 *)h;
 	uint8_t address[16];
 
 	for (uint32_t state = 1; state < h->nstates && state < 200; state++) {
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!out)
 		out = fopen("/dev/null", "we");
-	image = malloc(size ? size : 1);
+	image = calloc(1, size ? size : 1);
 	if (!image)
 		abort();
 	if (size)

@@ -10,6 +10,9 @@
  * A "|" after an act begins another policy; # begins a comment. In an object \xNN is
  * a byte. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values.
  *
+ * The shipped policies, policy/{profiles,examples}/ *.yaml, run their own `tests`, and
+ * get no warning. A table can extend them.
+ *
  * With "-": policies and acts by other tests, on standard input.
  *	P SIZE NEWLINE policy                   answered by "ok" or "error" and why
  *	Q OP OBJECT NEWLINE                     answered as in a table, after "= "
@@ -32,7 +35,40 @@ static const char *variable(void *userdata, const char *name, bool env)
 	return !env && !strcmp(name, "WORKSPACE") ? "/home/u/w" : NULL;
 }
 
-static const struct rf_policy_env env = {.variable = variable, .features = RF_ALL_FEATURES};
+static char *read_file(const char *path, size_t *ret_size)
+{
+	FILE *file = fopen(path, "re");
+	size_t n = 0, capacity = 1 << 17;
+	char *text = malloc(capacity);
+
+	if (!text)
+		abort();
+	if (file) {
+		n = fread(text, 1, capacity, file);
+		fclose(file);
+	}
+	*ret_size = n;
+	return text;
+}
+
+static int profile(void *userdata, const char *name, const char *from, char **ret_file,
+		   char **ret_text, size_t *ret_size)
+{
+	char path[200];
+
+	(void)userdata;
+	(void)from;
+	snprintf(path, sizeof(path), "policy/profiles/%s.yaml", name);
+	*ret_file = strdup(path);
+	*ret_text = read_file(path, ret_size);
+	return 0;
+}
+
+static const struct rf_policy_env env = {
+	.variable = variable,
+	.parent = profile,
+	.features = RF_ALL_FEATURES,
+};
 
 struct subject {
 	void *image; /* NULL: not yet, or the policy has errors */
@@ -220,23 +256,68 @@ static bool run_table(const char *path)
 	return !t.failures;
 }
 
-static int run_tables(void)
+/* A policy as it is shipped: no warning, and its own tests pass. */
+static bool run_shipped(const char *path)
 {
-	glob_t found;
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	void *image = NULL;
+	size_t size, n = 0;
+	char *text = read_file(path, &size);
+	int r;
+
+	r = rf_policy_parse(path, text, size, &env, &diags, &policy);
+	if (!r)
+		r = rf_policy_compile(policy, &diags, &image, &size);
+	if (!r)
+		r = rf_image_verify(image, size, &diags);
+	if (!r)
+		r = rf_policy_test(policy, image, &diags, &n);
+	for (size_t i = 0; i < diags.n; i++) {
+		char *line = rf_diag_text(&diags.items[i]);
+
+		printf("# %s\n", line ? line : "");
+		free(line);
+	}
+	printf("# %s: %zu tests\n", path, n);
+	if (diags.n)
+		r = -1;
+	free(image);
+	free(text);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+	return !r;
+}
+
+static int run_all(void)
+{
+	static const struct {
+		const char *pattern;
+		bool (*run)(const char *path);
+	} kinds[] = {
+		{"selftests/sim/*.verdicts", run_table},
+		{"policy/profiles/*.yaml", run_shipped},
+		{"policy/examples/*.yaml", run_shipped},
+	};
+	size_t n = 0;
 	int failed = 0;
 
-	if (glob("selftests/sim/*.verdicts", 0, NULL, &found)) {
-		printf("Bail out! no tables\n");
-		return 1;
-	}
-	printf("1..%zu\n", found.gl_pathc);
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		bool good = run_table(found.gl_pathv[i]);
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+		glob_t found;
 
-		printf("%s %zu - %s\n", good ? "ok" : "not ok", i + 1, found.gl_pathv[i]);
-		failed += !good;
+		if (glob(kinds[k].pattern, 0, NULL, &found)) {
+			printf("Bail out! nothing in %s\n", kinds[k].pattern);
+			return 1;
+		}
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			bool good = kinds[k].run(found.gl_pathv[i]);
+
+			printf("%s %zu - %s\n", good ? "ok" : "not ok", ++n, found.gl_pathv[i]);
+			failed += !good;
+		}
+		globfree(&found);
 	}
-	globfree(&found);
+	printf("1..%zu\n", n);
 	return failed != 0;
 }
 
@@ -277,5 +358,5 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
-	return argc > 1 && !strcmp(argv[1], "-") ? serve() : run_tables();
+	return argc > 1 && !strcmp(argv[1], "-") ? serve() : run_all();
 }

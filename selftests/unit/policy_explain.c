@@ -192,8 +192,9 @@ static void test_lint(void **state)
 				continue;
 			if (!lints[i].message)
 				fail_msg("%s%s", lints[i].text, d->message);
-			found |= d->severity == RF_WARNING && d->line == lints[i].line &&
-				 strstr(d->message, lints[i].message);
+			else
+				found |= d->severity == RF_WARNING && d->line == lints[i].line &&
+					 strstr(d->message, lints[i].message);
 		}
 		if (!found) {
 			test_show(&diags);

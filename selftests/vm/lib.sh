@@ -5,7 +5,7 @@
 # shellcheck disable=SC2034	# some are used by those who source this
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 top=$(cd "$here/../.." && pwd)
-cache=${RINGFENCE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/ringfence}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ringfence
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # The release that the root image is made of and that ringfence is built on.

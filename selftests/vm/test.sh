@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Tests of the rig itself: test.sh [NAME...]; prints a line ok or not ok for each.
+# shellcheck disable=SC2016	# much here is for a shell in the machine to expand
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 run=$here/run
