@@ -87,8 +87,10 @@ struct rf_var {
 	char *value; /* NULL: not known yet, or an error */
 	enum { RF_VAR_NEW, RF_VAR_BUSY, RF_VAR_DONE } state;
 };
+#define RF_VARS_MAX 256 /* of a policy; a value is worked out through others */
 struct rf_vars {
 	struct rf_var *first;
+	unsigned int n;
 };
 /* Take in `vars` of a file; a later call's values replace earlier ones. */
 void rf_vars_add(struct rf_parser *p, const struct rf_yaml *node);

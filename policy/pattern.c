@@ -21,6 +21,8 @@
 #define T_COMMA 0x103
 #define T_CLOSE 0x104
 
+#define LEXED_MAX (4 * RF_PATTERN_MAX) /* tokens, {alternatives} not yet replaced */
+
 struct tokens {
 	uint16_t *items;
 	size_t n, capacity;
@@ -292,8 +294,12 @@ static int lex(struct lexer *l)
 	unsigned int braces = 0;
 	int r = 0;
 
-	while (!r && l->text[l->at])
+	while (!r && l->text[l->at]) {
 		r = lex_one(l, &braces);
+		/* Before values of variables in values of variables add up. */
+		if (!r && l->tokens.n > LEXED_MAX)
+			r = fail(l->error, 0, NULL, "longer than %u bytes", LEXED_MAX);
+	}
 	if (!r && braces)
 		return fail(l->error, strlen(l->text), "a brace itself is \\{", "`{` without `}`");
 	return r;

@@ -42,7 +42,14 @@ static void add(struct rf_parser *p, const struct rf_yaml *key, const struct rf_
 	if (!rf_expect(p, value, RF_SCALAR, "a variable", "one value, as in `CACHE: ~/.cache`"))
 		return;
 	v = find(p->vars, key->text);
+	if (!v && p->vars->n == RF_VARS_MAX) {
+		RF_ERROR_AT(p, key, NULL, "more than %u variables", RF_VARS_MAX);
+		p->vars->n++; /* say it once */
+	}
+	if (!v && p->vars->n > RF_VARS_MAX)
+		return;
 	if (!v) {
+		p->vars->n++;
 		v = rf_arena_alloc(&p->policy->arena, sizeof(*v));
 		if (!v) {
 			p->no_memory = true;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/command.h"
@@ -214,8 +215,16 @@ static json_t *start_request(const struct run *run, char **argv)
 
 static int start(struct run *run, char **argv)
 {
+	struct rlimit files, more;
 	json_t *request;
 	int image = -1, r;
+
+	/* A descriptor for each name; the command gets the limit that there was. */
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	more = files;
+	more.rlim_cur = more.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &more);
 
 	r = rf_names_collect(run->load.policy, run->load.image, &run->diags, &run->names);
 	/* There may be as many notes as diagnostics are kept: make room for errors. */
@@ -226,9 +235,9 @@ static int start(struct run *run, char **argv)
 		r = rf_client_anchor(run->client, &run->names, &run->diags);
 	if (r < 0)
 		return r;
-	/* Thousands of descriptors, which the session does not need. */
 	rf_names_done(&run->names);
 	run->names = (struct rf_names){0};
+	setrlimit(RLIMIT_NOFILE, &files);
 
 	request = start_request(run, argv);
 	if (!request) {

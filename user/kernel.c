@@ -210,7 +210,7 @@ void rf_kernel_close(struct rf_kernel *kernel)
 		return;
 	for (i = 0; i < 2; i++)
 		ring_buffer__free(kernel->rings[i]);
-	close_fd(&kernel->poll);
+	rf_closep(&kernel->poll);
 	if (kernel->global)
 		munmap(kernel->global, sizeof(struct rf_global));
 	if (kernel->sessions)
@@ -522,7 +522,7 @@ int rf_kernel_get_image(struct rf_kernel *kernel, struct rf_image_ref ref, void 
 
 	if (ref.class >= RF_CLASSES || ref.slot >= RF_IMAGES_PER_CLASS)
 		return -EINVAL;
-	buffer = malloc(RF_CLASS_BYTES(ref.class));
+	buffer = calloc(1, RF_CLASS_BYTES(ref.class));
 	if (!buffer)
 		return -ENOMEM;
 	r = read_image(kernel, ref, buffer);

@@ -367,7 +367,7 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 	r = follow(path, image, &found);
 	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 		return r;
-	if (r < 0) {
+	if (r < 0 || !found.real) {
 		if (literal)
 			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
 				path, r == -ENOENT ? "no such path yet" : strerror(-r));
@@ -394,6 +394,52 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 	return names_add_elsewhere(names, mounts, real, fd);
 }
 
+/* Paths to look at, sorted in the end. */
+struct paths {
+	char **items;
+	size_t n;
+};
+
+static void paths_done(struct paths *paths)
+{
+	size_t i;
+
+	for (i = 0; i < paths->n; i++)
+		free(paths->items[i]);
+	free(paths->items);
+}
+
+static int paths_add(struct paths *paths, const char *path, size_t size)
+{
+	char **grown;
+
+	grown = reallocarray(paths->items, paths->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	paths->items = grown;
+	grown[paths->n] = strndup(path, size);
+	if (!grown[paths->n])
+		return -ENOMEM;
+	paths->n++;
+	return 0;
+}
+
+/* The path and all its parents, so that a walk ends at the first of them that it meets. */
+static int paths_add_all(struct paths *paths, const char *path)
+{
+	size_t size = strlen(path);
+	int r;
+
+	for (; size > 1; size--) {
+		if (path[size] != '\0' && path[size] != '/')
+			continue;
+		r = paths_add(paths, path, size);
+		if (r < 0)
+			return r;
+	}
+	return paths_add(paths, "/", 1);
+}
+
 static int compare(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -404,62 +450,34 @@ int rf_names_collect(const struct rf_policy *policy, const void *image, struct r
 {
 	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
 	__attribute__((cleanup(rf_names_done))) struct rf_names names = {};
-	const char *const *paths;
+	__attribute__((cleanup(paths_done))) struct paths all = {};
+	const char *const *written;
 	size_t n, i;
 	int r;
 
 	r = mounts_read(&mounts);
 	if (r < 0)
 		return r;
-	n = rf_policy_paths(policy, &paths);
-
-	/* Parents, so that a walk ends early: each once, in one sorted list with the mounts. */
-	{
-		struct path_set {
-			char **items;
-			size_t n;
-		} all = {};
-
-		for (i = 0; i < n + mounts.n && r == 0; i++) {
-			const char *path = i < n ? paths[i] : mounts.items[i - n].point;
-			const char *end = path + strlen(path);
-
-			for (;;) {
-				char **grown = reallocarray(all.items, all.n + 1, sizeof(*grown));
-				char *copy = end == path ? strdup("/") : strndup(path, end - path);
-
-				if (grown)
-					all.items = grown;
-				if (!grown || !copy) {
-					free(copy);
-					r = -ENOMEM;
-					break;
-				}
-				all.items[all.n++] = copy;
-				if (end == path || strcmp(copy, "/") == 0)
-					break;
-				do
-					end--;
-				while (*end != '/');
-			}
-		}
-		if (r == 0)
-			qsort(all.items, all.n, sizeof(*all.items), compare);
-		for (i = 0; i < all.n; i++) {
-			const char *path = all.items[i];
-			bool literal;
-
-			if (r < 0 || (i > 0 && strcmp(all.items[i - 1], path) == 0))
-				continue;
-			literal = n && bsearch(&path, paths, n, sizeof(*paths), compare);
-			r = names_add_path(&names, &mounts, image, path, literal, diags);
-		}
-		for (i = 0; i < all.n; i++)
-			free(all.items[i]);
-		free(all.items);
-	}
+	n = rf_policy_paths(policy, &written);
+	r = paths_add(&all, "/", 1);
+	for (i = 0; i < n && r == 0; i++)
+		r = paths_add_all(&all, written[i]);
+	for (i = 0; i < mounts.n && r == 0; i++)
+		r = paths_add_all(&all, mounts.items[i].point);
 	if (r < 0)
 		return r;
+	qsort(all.items, all.n, sizeof(*all.items), compare);
+	for (i = 0; i < all.n; i++) {
+		const char *path = all.items[i];
+		bool literal;
+
+		if (i > 0 && strcmp(all.items[i - 1], path) == 0)
+			continue;
+		literal = n && bsearch(&path, written, n, sizeof(*written), compare);
+		r = names_add_path(&names, &mounts, image, path, literal, diags);
+		if (r < 0)
+			return r;
+	}
 	*ret_names = names;
 	names = (struct rf_names){};
 	return 0;

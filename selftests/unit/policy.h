@@ -50,6 +50,11 @@ static inline int test_parent(void *userdata, const char *name, const char *from
 			continue;
 		*ret_file = strdup(name);
 		*ret_text = strdup(p->text);
+		if (!*ret_file || !*ret_text) {
+			free(*ret_file);
+			free(*ret_text);
+			return -ENOMEM;
+		}
 		*ret_size = strlen(p->text);
 		return 0;
 	}

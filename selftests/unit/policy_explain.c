@@ -204,13 +204,99 @@ static void test_lint(void **state)
 	}
 }
 
+/* Who would decide if the rule that did were not there. */
+static void test_runner_up(void **state)
+{
+	static const char policy_text[] = HEAD "files:\n  - allow: read\n    paths: [/, /a, /a/b]\n"
+					       "  - deny: read\n    paths: [/a/b/c]\n"
+					       "network:\n  - { allow: connect, to: [\"*\"] }\n"
+					       "  - { deny: connect, to: [10.0.0.0/8] }\n";
+	static const struct {
+		const char *op, *object;
+		uint32_t rule, runner_up;
+	} rows[] = {
+		{"read", "/a/b/c/d", 4, 3},
+		{"read", "/a/b", 3, 2},
+		{"read", "/x", 1, 0},
+		{"write", "/x", 0, 0},
+		{"connect", "10.0.0.1:1", 6, 5},
+		{"connect", "11.0.0.1:1", 5, 0},
+	};
+	struct rf_policy *policy = NULL;
+	struct rf_arena arena = {0};
+	struct rf_diags diags = {0};
+	size_t size;
+	void *image;
+
+	(void)state;
+	assert_int_equal(test_parse(policy_text, &diags, &policy), 0);
+	assert_int_equal(rf_policy_compile(policy, &diags, &image, &size), 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rf_pattern_error error;
+		struct rf_object object;
+		struct rf_explanation e;
+		uint32_t other;
+
+		assert_int_equal(
+			rf_object_parse(rows[i].op, rows[i].object, &arena, &object, &error), 0);
+		assert_int_equal(rf_explain_object(image, &object, &e), 0);
+		assert_int_equal(e.verdict.rule, rows[i].rule);
+		assert_int_equal(rf_explain_runner_up(policy, &object, &e, &other), 0);
+		assert_int_equal(other, rows[i].runner_up);
+	}
+	rf_arena_done(&arena);
+	free(image);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+}
+
+static void test_tests(void **state)
+{
+	static const char policy_text[] =
+		HEAD "files:\n  - allow: read\n    paths: [/a]\n"
+		     "tests:\n"
+		     "  - { op: read, path: /a, expect: allow }\n"
+		     "  - { op: read, path: /a, expect: deny }\n" /* 8 */
+		     "  - { op: all, path: /a, expect: deny }\n" /* 9 */
+		     "  - { op: read, path: /b, expect: allow }\n" /* 10 */
+		     "  - { op: write, path: //a/./b/, expect: deny }\n"
+		     "  - { op: connect, to: \"10.0.0.1:80\", expect: deny }\n";
+	static const struct {
+		unsigned int line;
+		const char *message;
+	} failures[] = {
+		{8, "read /a is expected to be deny, it is allow, by `allow read /a` (t.yaml:5)"},
+		{9, "all /a is expected to be deny, it is partly, no rule matches"},
+		{10, "read /b is expected to be allow, it is deny, no rule matches"},
+	};
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	size_t size, n, first;
+	void *image;
+
+	(void)state;
+	assert_int_equal(test_parse(policy_text, &diags, &policy), 0);
+	assert_int_equal(rf_policy_compile(policy, &diags, &image, &size), 0);
+	first = diags.n;
+	assert_int_equal(rf_policy_test(policy, image, &diags, &n), -EINVAL);
+	assert_int_equal(diags.n - first, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(diags.items[first + i].line, failures[i].line);
+		assert_non_null(strstr(diags.items[first + i].message, failures[i].message));
+	}
+	free(image);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),	cmocka_unit_test(test_root),
 		cmocka_unit_test(test_default), cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_names),	cmocka_unit_test(test_not_paths),
-		cmocka_unit_test(test_lint),
+		cmocka_unit_test(test_lint),	cmocka_unit_test(test_runner_up),
+		cmocka_unit_test(test_tests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

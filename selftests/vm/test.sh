@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 run=$here/run
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 
 # check NAME COMMAND...: passes if COMMAND succeeds
 check()
@@ -185,11 +185,26 @@ test_several()
 	check 'their files' [ "$(cat "$tmp"/all/{6.1,6.12,7.2}/r)" = "$(<"$tmp/out")" ]
 }
 
+test_fresh()
+{
+	if [[ $(id -u) -ne 0 ]]; then
+		echo '# fresh needs root: skipped'
+		skipped=$((skipped + 1))
+		return
+	fi
+	check 'fresh: status' status_is 3 env TMPDIR="$tmp" "$here/fresh" -- \
+		sh -c 'git log -1 --format=%H; [ -e Makefile ] && exit 3'
+	check 'fresh: a clone of HEAD' [ "$(<"$tmp/out")" = "$(git -C "$here" rev-parse HEAD)" ]
+	check 'fresh: nothing is left' [ -z "$(ls -d "$tmp"/ringfence-fresh.* 2>/dev/null)" ]
+	check 'fresh: a bare system' status_is 1 "$here/fresh" -- sh -c 'command -v gcc || exit 1'
+	check 'fresh: usage' status_is 2 "$here/fresh" --frobnicate
+}
+
 if [[ $# -eq 0 ]]; then
-	set -- usage kernels status output files machine failure several
+	set -- usage kernels status output files machine failure several fresh
 fi
 for name; do
 	"test_$name"
 done
-printf '%d passed, %d failed, 0 skipped\n' "$passed" "$failed"
+printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 [[ $failed -eq 0 ]]
