@@ -125,8 +125,9 @@ struct rf_global {
 
 /*
  * An anchor: an object whose names are known to one policy instance. The
- * identity is what the kernel itself reads from the inode; `subvol` is the
- * root id on btrfs, 0 elsewhere.
+ * identity is what the kernel itself reads from the inode; `subvol` is for file
+ * systems whose inode numbers are unique only within a subvolume, which get no
+ * anchors yet: 0.
  */
 struct rf_anchor_key {
 	__u64 policy;

@@ -170,15 +170,13 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 		return 0;
 	event_head(event, label->session, op, &walk->verdict, audit);
 	event->policy = RF_WORD_POLICY(word);
-	event->anchor = walk->key;
 	event->magic = object->d_inode->i_sb->s_magic;
-	if (!walk->key.policy)
-		event->flags |= walk->verdict.reason == RF_REASON_UNREACHABLE ||
-						walk->verdict.reason == RF_REASON_TOO_DEEP ||
-						walk->verdict.reason == RF_REASON_ENDED ||
-						walk->verdict.reason == RF_REASON_UNREADABLE
-					? RF_EVENT_NO_ANCHOR
-					: RF_EVENT_DETACHED;
+	if (walk->place == RF_ANCHORED) {
+		event->anchor = walk->key;
+	} else {
+		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
+		event->flags |= walk->place == RF_DETACHED ? RF_EVENT_DETACHED : RF_EVENT_NO_ANCHOR;
+	}
 	event_exe(event);
 	event_path(walk, event);
 	size = event->path_len;

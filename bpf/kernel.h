@@ -143,20 +143,6 @@ struct bpf_iter__task_file {
 	struct file *file;
 };
 
-/* btrfs: the tree that an inode belongs to; inode numbers are unique only within it. */
-struct btrfs_key {
-	__u64 objectid;
-};
-
-struct btrfs_root {
-	struct btrfs_key root_key;
-};
-
-struct btrfs_inode {
-	struct btrfs_root *root;
-	struct inode vfs_inode;
-};
-
 #pragma clang attribute pop
 
 #endif

@@ -10,6 +10,13 @@
 #include "bpf/kernel.h"
 #include "bpf/verdict.h"
 
+/* Where a walk ended. */
+enum rf_place {
+	RF_NOWHERE, /* not at an anchor: the verdict says why */
+	RF_ANCHORED,
+	RF_DETACHED, /* the object has no name */
+};
+
 /*
  * State of one walk. It lives in the label of the task that walks: a program can
  * be preempted by another task on the same CPU, so per-CPU scratch would be
@@ -19,7 +26,7 @@ struct rf_walk {
 	__u64 name[RF_MAX_COMPONENTS]; /* addresses of names, from the object upwards */
 	__u8 len[RF_MAX_COMPONENTS];
 	__u32 n; /* names between the object and the anchor */
-	__u32 n_anchors; /* 0: none, the object is detached or out of reach */
+	__u32 place; /* enum rf_place */
 	__u64 anchor[RF_ANCHOR_NAMES];
 	struct rf_anchor_key key;
 	struct rf_verdict verdict;

@@ -105,7 +105,7 @@
 		image = bpf_map_lookup_elem(inner, &zero);                                         \
 		if (!image)                                                                        \
 			return;                                                                    \
-		if (walk->n_anchors)                                                               \
+		if (walk->place == RF_ANCHORED)                                                    \
 			judge_##suffix(image, walk);                                               \
 		else                                                                               \
 			rf_verdict_detached(&walk->verdict, image->word);                          \
@@ -151,10 +151,11 @@ static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *d
 	__u32 i = 0, len;
 
 	walk->n = 0;
-	walk->n_anchors = 0;
-	walk->key.policy = 0;
-	if (is_detached(sb))
+	walk->place = RF_NOWHERE;
+	if (is_detached(sb)) {
+		walk->place = RF_DETACHED;
 		return true;
+	}
 	key.dev = sb->s_dev;
 	anchor = anchor_of(&key, dentry);
 	while (!anchor) {
@@ -181,8 +182,8 @@ static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *d
 	walk->anchor[1] = anchor->name[1];
 	walk->anchor[2] = anchor->name[2];
 	walk->anchor[3] = anchor->name[3];
-	walk->n_anchors = 1;
 	walk->key = key;
+	walk->place = RF_ANCHORED;
 	return true;
 failed:
 	rf_verdict_fail(&walk->verdict, reason);
@@ -198,8 +199,7 @@ static __always_inline void judge_object(struct rf_walk *walk, const struct dent
 	rf_verdict_begin(&walk->verdict, want);
 	if (!word) {
 		walk->n = 0;
-		walk->n_anchors = 0;
-		walk->key.policy = 0;
+		walk->place = RF_NOWHERE;
 		rf_verdict_fail(&walk->verdict, RF_REASON_ENDED);
 		return;
 	}

@@ -259,19 +259,26 @@ static int check_ports(struct verifier *v, uint32_t leaf, uint64_t first, uint32
 	return 0;
 }
 
+/* The leaves' ports follow each other, so that each is looked at once. */
 static int check_net(struct verifier *v)
 {
 	const struct rf_image *h = v->head;
 	const struct rf_leaf *leaves = (const struct rf_leaf *)(v->words + h->leaves);
+	uint64_t at = 0;
 	int r;
 
 	r = check_nodes(v);
 	for (uint32_t i = 0; !r && i < h->nleaves; i++) {
-		r = check_ports(v, i, leaves[i].first, leaves[i].ntcp);
+		if (leaves[i].first != at)
+			return broken(v, "leaf %u", i);
+		r = check_ports(v, i, at, leaves[i].ntcp);
+		at += leaves[i].ntcp;
 		if (!r)
-			r = check_ports(v, i, (uint64_t)leaves[i].first + leaves[i].ntcp,
-					leaves[i].nudp);
+			r = check_ports(v, i, at, leaves[i].nudp);
+		at += leaves[i].nudp;
 	}
+	if (!r && at != h->nports)
+		return broken(v, "ports without a leaf");
 	return r;
 }
 

@@ -9,7 +9,9 @@
 static const char text[] =
 	HEAD "files:\n  - allow: [read, exec]\n    paths: [/usr, \"/a/*b*/**/c\"]\n"
 	     "  - deny: all\n    paths: [/usr/x, \"**/.env\", \"/q/[a-f]?z\"]\n"
-	     "  - forbid: write\n    paths: [/usr/y]\n";
+	     "  - forbid: write\n    paths: [/usr/y]\n"
+	     "network:\n  - { allow: connect, to: [\"10.0.0.0/9:80-90\"] }\n"
+	     "  - { deny: connect, to: [\"[2001:db8::]/33:7/udp\"] }\n";
 
 static void *copy_of(const void *image, size_t size)
 {
@@ -77,6 +79,9 @@ static void test_header(void **state)
 	} while (0)
 
 #define ACCEPT(n) ((struct rf_accept *)(words + h->accepts + (n)*RF_ACCEPT_WORDS))
+#define CHILDREN(n) ((uint32_t *)(words + h->nodes + (n)*RF_NODE_WORDS))
+#define LEAF(n) ((struct rf_leaf *)(words + h->leaves) + (n))
+#define PORT(n) ((struct rf_port *)(words + h->ports) + (n))
 #define RULE(n) ((struct rf_rule *)(words + h->rules) + (n))
 
 static uint32_t *cells_of(void *image)
@@ -110,7 +115,7 @@ static void test_contents(void **state)
 	BREAK("cells begin", h->cells--);
 	BREAK("accepts begin", h->ncells = 0);
 	BREAK("rules begin", h->naccepts = 0x80000000);
-	BREAK("strings begin", h->nrules = 0);
+	BREAK("nodes begin", h->nrules = 0);
 	BREAK("fill", h->nstrings += 8);
 	BREAK("fill", h->nstrings = 0xfffffff8);
 	BREAK("start state", h->start = 0);
@@ -136,6 +141,24 @@ static void test_contents(void **state)
 	BREAK("accept 1", ACCEPT(1)->audited = h->naccepts);
 	BREAK("accept 1", ACCEPT(1)->pad = 1);
 	BREAK("accept 1", ACCEPT(1)->pad2[2] = 1);
+	BREAK("nodes begin", h->nodes++);
+	BREAK("leaves begin", h->nnodes++);
+	BREAK("ports begin", h->nleaves++);
+	BREAK("strings begin", h->nports--);
+	BREAK("without leaves", h->nleaves = 0);
+	BREAK("root", h->root = 1);
+	BREAK("root", h->root = RF_NODE_LEAF | h->nleaves);
+	BREAK("unknown rights", h->pad = 1);
+	BREAK("node 0", CHILDREN(0)[0] = 0);
+	BREAK("node 0", CHILDREN(0)[5] = h->nnodes);
+	BREAK("node 0", CHILDREN(0)[5] = RF_NODE_LEAF | h->nleaves);
+	BREAK("leaf 0", LEAF(0)->first = 1);
+	BREAK("leaf 0", LEAF(0)->ntcp = 0);
+	BREAK("leaf", LEAF(0)->nudp++);
+	BREAK("leaf 0", PORT(0)->last = 7);
+	BREAK("leaf 0", PORT(0)->verdict = RF_NET_ALLOW);
+	BREAK("leaf 0", PORT(0)->audited = RF_NET_VERDICTS);
+	BREAK("leaf 0", PORT(0)->rule = h->nrules + 1);
 	BREAK("rule 1", RULE(0)->file = h->nstrings);
 	BREAK("rule 1", RULE(0)->text = 0xffffffff);
 	BREAK("rule 1", RULE(0)->flags = 1);
@@ -180,6 +203,14 @@ static void test_damage(void **state)
 				rf_verdict_add(&v, copy, RF_NO_MASK, at, 0, 0);
 				rf_verdict_end(&v);
 				assert_in_range(v.rule, 0, h->nrules);
+			}
+			for (unsigned int i = 0; i < 50; i++) {
+				uint8_t address[16] = {
+					[10] = 0xff, [11] = 0xff, [12] = rand(), [13] = rand()};
+				uint64_t entry =
+					rf_net_find(copy, RF_NO_MASK, address, i % 2, rand());
+
+				assert_in_range(RF_PORT_RULE(entry), 0, h->nrules);
 			}
 		}
 		rf_diags_done(&ignored);
@@ -235,7 +266,7 @@ static void test_rules(void **state)
 
 	(void)state;
 	assert_false(rf_image_rule(image, 0, &rule));
-	assert_false(rf_image_rule(image, 7, &rule));
+	assert_false(rf_image_rule(image, 9, &rule));
 	assert_true(rf_image_rule(image, 2, &rule));
 	assert_string_equal(rule.text, "allow read,exec /a/*b*/**/c");
 	assert_int_equal(rule.line, 5);

@@ -114,8 +114,8 @@ static void test_variables(void **state)
 	(void)state;
 	size = 0;
 	add(HEAD "vars:\n");
-	for (unsigned int i = 0; i < 50000; i++)
-		add("  V%u: \"${V%u}\"\n", i, i + 1);
+	for (unsigned int i = 0; i < 40000; i++)
+		add("  V%u: x\n", i);
 	expect("more than 256 variables");
 	size = 0;
 	add(HEAD "vars:\n  V0: /aaaaaaaaaaaaaaa\n");

@@ -118,21 +118,26 @@ static void write_all(int fd, const void *data, size_t size)
 	}
 }
 
+static char *grow(char *data, size_t size)
+{
+	char *grown = realloc(data, size);
+
+	if (!grown)
+		die("no memory");
+	return grown;
+}
+
 /* The content of a file, with a 0 byte after its end. */
 static char *read_file(const char *path, size_t *ret_size)
 {
 	size_t size = 0, room = 4096;
-	char *data = malloc(room);
+	char *data = grow(NULL, room);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		die("cannot open %s", path);
 	for (;;) {
-		ssize_t n;
-
-		if (!data)
-			die("no memory for %s", path);
-		n = read(fd, data + size, room - size - 1);
+		ssize_t n = read(fd, data + size, room - size - 1);
 
 		if (n < 0)
 			die("cannot read %s", path);
@@ -141,7 +146,7 @@ static char *read_file(const char *path, size_t *ret_size)
 		size += (size_t)n;
 		if (room - size < 2) {
 			room *= 2;
-			data = realloc(data, room);
+			data = grow(data, room);
 		}
 	}
 	close(fd);
@@ -515,7 +520,7 @@ int main(void)
 	if (signals < 0)
 		die("cannot wait for children");
 	unpack_payload(signals);
-	if (chdir(getenv("HOME")))
+	if (chdir("/root"))
 		die("cannot enter the home directory");
 
 	/* from here on the console shows what the command makes the kernel say */
