@@ -45,8 +45,8 @@ struct command {
 	int usage_exit; /* 0: EXIT_USAGE */
 };
 
-extern const struct command command_run, command_check, command_ps, command_events, command_status,
-	command_help, command_version;
+extern const struct command command_run, command_check, command_explain, command_ps, command_events,
+	command_status, command_help, command_version;
 extern const struct command *const commands[]; /* ends with NULL */
 const struct command *command_find(const char *name); /* NULL, with a message, if there is none */
 
@@ -71,6 +71,9 @@ __attribute__((format(printf, 2, 3))) int command_misused(const struct command *
 							  const char *format, ...);
 /* "ringfence: message" on stderr, control characters escaped. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+
+/* Text that may hold anything, control characters escaped: a terminal must not obey it. */
+void print_clean(const char *text, FILE *to);
 
 /* Diagnostics of at least a severity on stderr; all as a JSON array (NULL on no memory). */
 void print_diags(const struct rf_diags *diags, enum rf_severity least);
@@ -101,11 +104,15 @@ void table_done(struct table *table);
 
 /* ---- policies (tools/load.c) ------------------------------------------- */
 
+/* What `run` can enforce, bits 1 << enum rf_feature: it refuses a policy that needs more. */
+#define FEATURES_ENFORCED 0u
+
 struct load {
 	const char *name; /* of the policy, or a path */
 	const char *home; /* HOME of whom the policy is for; may be NULL */
 	char **vars; /* NAME=VALUE, borrowed */
 	size_t n_vars, vars_capacity;
+	unsigned int features; /* accepted; those that are not enforced become notes */
 	/* The rest is what load_policy() made. */
 	char *workspace;
 	bool workspace_used; /* the policy names ${WORKSPACE} */

@@ -79,12 +79,32 @@ static void not_found(const struct load *load, int error, struct rf_diags *diags
 	rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, "there is no policy \"%s\"", load->name);
 }
 
+/* One note for each feature that was accepted and is not enforced, where it is first used. */
+static void note_needs(const struct rf_policy *policy, struct rf_diags *diags)
+{
+	unsigned int said = FEATURES_ENFORCED;
+	const struct rf_need *needs;
+	size_t n = rf_policy_needs(policy, &needs);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct rf_need *need = &needs[i];
+
+		if (said & 1u << need->feature)
+			continue;
+		said |= 1u << need->feature;
+		rf_diag(diags, RF_NOTE, need->file, need->line, need->column,
+			"`ringfence run` refuses a policy with it",
+			"`%s` is not enforced by this version", need->name);
+	}
+}
+
 int load_policy(struct load *load, struct rf_diags *diags)
 {
 	const struct rf_policy_env env = {
 		.variable = variable,
 		.parent = parent,
 		.userdata = load,
+		.features = load->features,
 	};
 	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
 	_cleanup_free_ char *text = NULL;
@@ -107,6 +127,8 @@ int load_policy(struct load *load, struct rf_diags *diags)
 		return r;
 	}
 	r = rf_policy_parse(load->file, text, size, &env, diags, &load->policy);
+	if (r == 0)
+		note_needs(load->policy, diags);
 	if (r == 0)
 		r = rf_policy_compile(load->policy, diags, &load->image, &load->size);
 	if (r == -ENOMEM)

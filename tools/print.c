@@ -10,7 +10,7 @@
  * Names of files and arguments may hold anything; a terminal must not obey it.
  * Control characters are those below a space, DEL, and U+0080 to U+009F.
  */
-static void put_clean(const char *text, FILE *to)
+void print_clean(const char *text, FILE *to)
 {
 	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
 		bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
@@ -30,7 +30,7 @@ __attribute__((format(printf, 2, 0))) static void vsay(const char *prefix, const
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
 	fprintf(stderr, "ringfence%s%s: ", *prefix ? " " : "", prefix);
-	put_clean(text ? text : "no memory", stderr);
+	print_clean(text ? text : "no memory", stderr);
 	putc('\n', stderr);
 }
 
@@ -67,7 +67,7 @@ void print_diags(const struct rf_diags *diags, enum rf_severity least)
 			continue;
 		if (!d->file)
 			fputs("ringfence: ", stderr);
-		put_clean(text ? text : "no memory", stderr);
+		print_clean(text ? text : "no memory", stderr);
 		putc('\n', stderr);
 	}
 	if (diags->omitted && (least == RF_NOTE || diags->errors > errors))
@@ -181,7 +181,7 @@ int table_print(const struct table *table, FILE *to, const char *indent)
 
 		if (column == 0)
 			fputs(indent, to);
-		put_clean(table->cells[i], to);
+		print_clean(table->cells[i], to);
 		if (column + 1 == table->columns)
 			putc('\n', to);
 		else

@@ -519,6 +519,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 {
 	_cleanup_run_ struct run run = {
 		.load.name = DEFAULT_POLICY,
+		.load.features = FEATURES_ENFORCED,
 		.events = -1,
 		.cgroup_procs = -1,
 	};

@@ -8,7 +8,7 @@ import traceback
 
 RINGFENCE = os.path.abspath(os.path.join(os.environ.get("RF_BUILD", ".output"), "ringfence"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ["run", "ps", "events", "status", "check", "help", "version"]
+COMMANDS = ["run", "ps", "events", "status", "check", "explain", "help", "version"]
 
 GOOD = """# a policy
 ringfence: 1
