@@ -42,6 +42,7 @@ enum rf_op {
 	RF_OP_OPEN,
 	RF_OP_EXEC,
 	RF_OP_FORK,
+	RF_OP_IOCTL,
 	RF_OPS, /* count */
 };
 
@@ -64,6 +65,7 @@ enum rf_reason {
 	RF_REASON_NO_IMAGE, /* the policy's image is not there */
 	RF_REASON_NO_STORAGE, /* no memory for the label of a task */
 	RF_REASON_ENDED, /* the session has ended, the task has not */
+	RF_REASON_TERMINAL, /* input put into a terminal: always denied, in audit mode too */
 	RF_REASONS,
 };
 

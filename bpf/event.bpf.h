@@ -171,7 +171,11 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	event_head(event, label->session, op, &walk->verdict, audit);
 	event->policy = RF_WORD_POLICY(word);
 	event->magic = object->d_inode->i_sb->s_magic;
-	if (walk->place == RF_ANCHORED) {
+	if (walk->place == RF_ANCHORED && walk->verdict.name >= RF_ANCHOR_NAMES) {
+		event->anchor = walk->own_key;
+		event->anchor_name -= RF_ANCHOR_NAMES;
+		walk->n = 0;
+	} else if (walk->place == RF_ANCHORED) {
 		event->anchor = walk->key;
 	} else {
 		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));

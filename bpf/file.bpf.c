@@ -5,6 +5,9 @@
  *   file_open -> every open but O_PATH: reading, writing, truncating, creating by
  *                open, and the opens that execve makes of a program, its
  *                interpreters and its loader (judged as exec)
+ *   file_ioctl, file_ioctl_compat
+ *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
+ *                started the session; no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
@@ -52,4 +55,47 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	word = label_word(label);
 	judge_object(&label->walk, dentry, want, word);
 	return answer(label, word, op, dentry);
+}
+
+/* Never out of the session: what is typed into its terminal, the caller's shell executes. */
+static __always_inline int terminal_ioctl(struct file *file, unsigned int cmd)
+{
+	struct rf_label *label = NULL;
+	struct dentry *dentry;
+	__u32 slot = 0;
+	__u64 word;
+
+	if (cmd != TIOCSTI && cmd != TIOCLINUX)
+		return 0;
+	switch (label_current(&label, &slot)) {
+	case RF_OUTSIDE:
+		return 0;
+	case RF_UNLABELLABLE:
+		report_unlabelled(slot, RF_OP_IOCTL, RF_MODIFY);
+		return -EACCES;
+	case RF_LABELLED:
+		break;
+	}
+	dentry = file->f_path.dentry;
+	word = label_word(label);
+	judge_object(&label->walk, dentry, RF_MODIFY, word);
+	rf_verdict_fail(&label->walk.verdict, RF_REASON_TERMINAL);
+	return answer(label, word & ~(__u64)RF_WORD_AUDIT, RF_OP_IOCTL, dentry);
+}
+
+SEC("lsm/file_ioctl")
+int BPF_PROG(rf_file_ioctl, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+{
+	if (ret)
+		return ret;
+	return terminal_ioctl(file, cmd);
+}
+
+/* Kernels without this hook (before 6.8, and stable releases of that time) use file_ioctl for both. */
+SEC("lsm/file_ioctl_compat")
+int BPF_PROG(rf_file_ioctl_compat, struct file *file, unsigned int cmd, unsigned long arg, int ret)
+{
+	if (ret)
+		return ret;
+	return terminal_ioctl(file, cmd);
 }

@@ -30,6 +30,14 @@
 /* fs.h: FMODE_CREATED, in f_mode: this open made the file */
 #define FMODE_CREATED (1u << 20)
 
+/* ioctls.h: input or commands put into a terminal */
+#define TIOCSTI 0x5412
+#define TIOCLINUX 0x541c
+
+/* stat.h: i_mode */
+#define S_IFMT 00170000
+#define S_IFDIR 0040000
+
 /* fs.h: SB_NOUSER, a file system that no one can mount */
 #define SB_NOUSER (1ul << 31)
 /* magic.h */

@@ -29,6 +29,12 @@ struct rf_walk {
 	__u32 place; /* enum rf_place */
 	__u64 anchor[RF_ANCHOR_NAMES];
 	struct rf_anchor_key key;
+	/*
+	 * The object's own names, where it is an anchor itself but not a directory: it
+	 * may have been reached by another hard link, so its place is judged as well.
+	 */
+	__u64 own[RF_ANCHOR_NAMES];
+	struct rf_anchor_key own_key;
 	struct rf_verdict verdict;
 	char text[RF_NAME_MAX + 1];
 };

@@ -74,6 +74,7 @@ static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 	v->granted = 0;
 	v->reason = reason;
 	v->rule = 0;
+	v->name = 0;
 }
 
 /* The lowest right of a mask, as an index into rf_accept.rule. */

@@ -33,6 +33,20 @@ static void clear(struct rf_diag *d)
 	free(d->hint);
 }
 
+/* Make room for what matters more than a note. */
+static void drop_note(struct rf_diags *diags)
+{
+	for (size_t i = diags->n; i-- > 0;) {
+		if (diags->items[i].severity != RF_NOTE)
+			continue;
+		clear(&diags->items[i]);
+		memmove(&diags->items[i], &diags->items[i + 1],
+			(--diags->n - i) * sizeof(*diags->items));
+		diags->omitted++;
+		return;
+	}
+}
+
 void rf_diag(struct rf_diags *diags, enum rf_severity severity, const char *file, unsigned int line,
 	     unsigned int column, const char *hint, const char *format, ...)
 {
@@ -43,6 +57,8 @@ void rf_diag(struct rf_diags *diags, enum rf_severity severity, const char *file
 
 	if (severity == RF_ERROR)
 		diags->errors++;
+	if (diags->n == RF_DIAGS_MAX && severity != RF_NOTE)
+		drop_note(diags);
 	if (diags->n < RF_DIAGS_MAX) {
 		va_start(args, format);
 		r = fill(&d, file, hint, format, args);

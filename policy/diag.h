@@ -19,7 +19,7 @@ struct rf_diag {
 	char *hint; /* what to do; NULL: none */
 };
 
-/* Zero-initialise; release with rf_diags_done(). Beyond RF_DIAGS_MAX they are only counted. */
+/* Zero-initialise; release with rf_diags_done(). Beyond RF_DIAGS_MAX they are only counted, notes first. */
 #define RF_DIAGS_MAX 100
 struct rf_diags {
 	struct rf_diag *items;

@@ -51,8 +51,8 @@ static void unknown_key(struct rf_parser *p, const struct rf_yaml *key, const st
 	if (!strcmp(key->text, "program") || !strcmp(key->text, "programs")) {
 		RF_ERROR_AT(
 			p, key,
-			"subjects are sessions: start the program with a nested `ringfence run` "
-			"under a narrower policy",
+			"subjects are sessions: run the program in a session of its own; a nested "
+			"`ringfence run` is for a later version",
 			"there are no rules by program");
 		return;
 	}

@@ -380,3 +380,19 @@ uint32_t rf_image_state(const void *image, const char *path, size_t size)
 		state = rf_step(image, RF_NO_MASK, state, path[i]);
 	return state;
 }
+
+bool rf_image_same_effect(const void *image, uint32_t a, uint32_t b)
+{
+	const struct rf_image *head = image;
+	const __u64 *words = image;
+	const struct rf_accept *first, *second;
+
+	if (!rf_state_flat(words, RF_NO_MASK, a) || !rf_state_flat(words, RF_NO_MASK, b))
+		return false;
+	first = (const void *)&words[head->accepts +
+				     RF_ACCEPT_WORDS * RF_STATE_ACCEPT(words[head->states + a])];
+	second = (const void *)&words[head->accepts +
+				      RF_ACCEPT_WORDS * RF_STATE_ACCEPT(words[head->states + b])];
+	return first->allow == second->allow && first->deny == second->deny &&
+	       first->forbid == second->forbid && !first->audited && !second->audited;
+}

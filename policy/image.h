@@ -38,4 +38,10 @@ int rf_image_class(size_t size);
  */
 uint32_t rf_image_state(const void *image, const char *path, size_t size);
 
+/*
+ * Do two states say the same of their objects and of all below, whichever rules
+ * they have it from? (Only of states below which nothing differs can it be said.)
+ */
+bool rf_image_same_effect(const void *image, uint32_t a, uint32_t b);
+
 #endif

@@ -148,6 +148,10 @@ static int load_parent(struct loader *l, const char *from, const struct rf_yaml 
 			   : -ENOENT;
 	if (r == -ENOMEM)
 		return r;
+	if (r == -EEXIST) {
+		RF_ERROR_AT(p, node, RF_SHADOWED_HINT, RF_SHADOWED, node->text);
+		return 0;
+	}
 	if (r) {
 		RF_ERROR_AT(p, node,
 			    "a name is looked up in the folders of policies, a path has a slash",

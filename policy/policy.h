@@ -35,7 +35,8 @@ struct rf_policy_env {
 	/*
 	 * Find and read the policy that `name` in an `extends` of file `from`
 	 * means. 0 with *ret_file (its path, for diagnostics) and *ret_text (both
-	 * malloc'ed, owned by the callee's caller) and *ret_size, or -errno.
+	 * malloc'ed, owned by the callee's caller) and *ret_size, or -errno; -EEXIST:
+	 * the project's folder and another have the name.
 	 */
 	int (*parent)(void *userdata, const char *name, const char *from, char **ret_file,
 		      char **ret_text, size_t *ret_size);
@@ -47,6 +48,10 @@ struct rf_policy_env {
 	unsigned int features;
 };
 #define RF_ALL_FEATURES ((1u << RF_FEATURES) - 1)
+
+/* What a person is told about such a name, wherever it stands. */
+#define RF_SHADOWED "the policy \"%s\" is in ./.ringfence and in another folder, too"
+#define RF_SHADOWED_HINT "a project must not change what a policy's name means; give its path"
 
 struct rf_policy; /* rules of a text and its parents, in order, with positions */
 

@@ -186,7 +186,10 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser)
 	} else if (strstr(context, "flow")) {
 		hint = "quote patterns with { } [ ] or a comma, as in \"${WORKSPACE}\"";
 	} else if (strstr(problem, "mapping values are not allowed")) {
-		hint = "check the indentation, and quote values with a colon";
+		hint = "check that the lines of an item start in the same column, and quote values "
+		       "with a colon";
+	} else if (strstr(context, "block collection") || strstr(context, "block mapping")) {
+		hint = "check that the lines of an item start in the same column";
 	}
 	rf_diag(b->diags, RF_ERROR, b->file, mark.line + 1, mark.column + 1, hint, "%s%s%s",
 		problem, *context ? " " : "", context);

@@ -178,6 +178,29 @@ static int from_logs(struct events *events, struct rf_diags *diags)
 	return r;
 }
 
+static bool is_op(const char *name)
+{
+	if (!strcmp(name, "lost"))
+		return true;
+	for (unsigned int op = RF_OP_NONE + 1; op < RF_OPS; op++)
+		if (!strcmp(name, rf_op_name(op)))
+			return true;
+	return false;
+}
+
+static int misused_op(const struct command *command, const char *name)
+{
+	_cleanup_text_ struct rf_text all = {0};
+
+	for (unsigned int op = RF_OP_NONE + 1; op < RF_OPS; op++) {
+		rf_text_add(&all, rf_op_name(op), strlen(rf_op_name(op)));
+		rf_text_add(&all, ", ", 2);
+	}
+	rf_text_add(&all, "lost", sizeof("lost"));
+	return command_misused(command, "there is no operation %s: %s", name,
+			       all.failed ? "see the man page" : all.text);
+}
+
 static int run_events(const struct command *command, int argc, char **argv)
 {
 	_cleanup_diags_ struct rf_diags diags = {0};
@@ -216,6 +239,9 @@ static int run_events(const struct command *command, int argc, char **argv)
 		return command_misused(command,
 				       "there is no verdict %s: deny, would-deny, allow, lost",
 				       events.verdict);
+
+	if (events.op && !is_op(events.op))
+		return misused_op(command, events.op);
 
 	r = daemon_connect(&diags, &client);
 	if (r == 0 && client) {

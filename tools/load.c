@@ -61,10 +61,7 @@ static void not_found(const struct load *load, int error, struct rf_diags *diags
 	_cleanup_free_ char *places = NULL, *hint = NULL;
 
 	if (error == EEXIST) {
-		rf_diag(diags, RF_ERROR, NULL, 0, 0,
-			"a project must not change what a policy's name means; give its path",
-			"the policy \"%s\" is in ./.ringfence and in another folder, too",
-			load->name);
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, RF_SHADOWED_HINT, RF_SHADOWED, load->name);
 		return;
 	}
 	if (error != ENOENT || strchr(load->name, '/')) {

@@ -64,6 +64,7 @@ struct run {
 	json_t *session; /* the daemon's reply to start */
 	json_t *denials; /* one object for each kind of denial, in order */
 	long long not_shown; /* denials beyond SUMMARY_MAX */
+	long long missed; /* events that the daemon could not send to us in time */
 	json_t *end; /* the daemon's reply to end; NULL: unknown */
 };
 
@@ -95,6 +96,34 @@ static void flush_diags(struct run *run)
 	print_diags(&run->diags, run->verbose ? RF_NOTE : run->quiet ? RF_ERROR : RF_WARNING);
 	rf_diags_done(&run->diags);
 	run->diags = (struct rf_diags){0};
+}
+
+/*
+ * Each path that does not exist yet is a note, and a profile names many: one line for
+ * all those from number `first` on, and those for which there was no room.
+ */
+static void sum_up_notes(struct run *run, size_t first)
+{
+	struct rf_diags *diags = &run->diags, rest = {0};
+	size_t absent = diags->omitted;
+
+	for (size_t i = 0; i < diags->n; i++) {
+		const struct rf_diag *d = &diags->items[i];
+
+		if (i >= first && d->severity == RF_NOTE)
+			absent++;
+		else
+			rf_diag(&rest, d->severity, d->file, d->line, d->column, d->hint, "%s",
+				d->message);
+	}
+	if (absent)
+		rf_diag(&rest, RF_NOTE, NULL, 0, 0, NULL,
+			"%zu path%s of the policy do%s not exist yet; %s hold%s by name", absent,
+			absent == 1 ? "" : "s", absent == 1 ? "es" : "",
+			absent == 1 ? "its rule" : "their rules", absent == 1 ? "s" : "");
+	rest.errors = diags->errors;
+	rf_diags_done(diags);
+	*diags = rest;
 }
 
 /* ---- before -------------------------------------------------------------- */
@@ -215,6 +244,7 @@ static json_t *start_request(const struct run *run, char **argv)
 
 static int start(struct run *run, char **argv)
 {
+	size_t first = run->diags.n;
 	struct rlimit files, more;
 	json_t *request;
 	int image = -1, r;
@@ -227,7 +257,7 @@ static int start(struct run *run, char **argv)
 	setrlimit(RLIMIT_NOFILE, &more);
 
 	r = rf_names_collect(run->load.policy, run->load.image, &run->diags, &run->names);
-	/* There may be as many notes as diagnostics are kept: make room for errors. */
+	sum_up_notes(run, first);
 	flush_diags(run);
 	if (r == 0)
 		r = rf_client_connect(true, &run->diags, &run->client);
@@ -287,19 +317,65 @@ failed:
 	run->events_failed = true;
 }
 
+/* "read+modify"; malloc'ed, NULL on no memory. */
+static char *rights_text(const json_t *event)
+{
+	_cleanup_text_ struct rf_text text = {0};
+	const json_t *right;
+	size_t i;
+
+	rf_text_add(&text, "", 0);
+	json_array_foreach (json_object_get(event, "rights"), i, right) {
+		const char *name = json_string_value(right);
+
+		if (i)
+			rf_text_byte(&text, '+');
+		if (name)
+			rf_text_add(&text, name, strlen(name));
+	}
+	return text.failed ? NULL : rf_steal(&text.text);
+}
+
+/* The path with dots for what is not known of it; malloc'ed, NULL on no memory. */
+static char *path_text(const json_t *event)
+{
+	char *text;
+
+	if (asprintf(&text, "%s%s%s", json_is_true(json_object_get(event, "partial")) ? "..." : "",
+		     json_text(event, "path"),
+		     json_is_true(json_object_get(event, "truncated")) ? "..." : "") < 0)
+		return NULL;
+	return text;
+}
+
+/* Why, in short: the rule's place, or what stands for it; malloc'ed, NULL on no memory. */
+static char *why_text(const json_t *event)
+{
+	const json_t *rule = json_object_get(event, "rule");
+	char *text;
+
+	if (json_is_true(json_object_get(event, "default")))
+		return strdup("no rule allows it");
+	if (!rule)
+		return strdup(json_text(event, "reason"));
+	if (asprintf(&text, "%s:%lld", json_text(rule, "file"), json_number(rule, "line")) < 0)
+		return NULL;
+	return text;
+}
+
 /* Equal denials are one line of the summary. */
 static void count_denial(struct run *run, const json_t *event)
 {
-	const json_t *rule = json_object_get(event, "rule");
+	_cleanup_free_ char *key = NULL, *rights = rights_text(event), *path = path_text(event),
+			    *why = why_text(event);
 	long long count = json_number(event, "count");
-	_cleanup_free_ char *key = NULL;
 	json_t *known, *one;
 
 	if (count < 1)
 		count = 1;
-	if (asprintf(&key, "%s\n%s\n%s\n%s\n%s\n%lld", json_text(event, "verdict"),
-		     json_text(event, "op"), json_text(event, "path"), json_text(event, "reason"),
-		     json_text(rule, "file"), json_number(rule, "line")) < 0)
+	if (!rights || !path || !why ||
+	    asprintf(&key, "%s\n%s\n%s\n%s\n%s", json_text(event, "verdict"),
+		     json_text(event, "op"), rights, path, why) < 0)
 		key = NULL;
 	known = key ? json_object_get(run->denials, key) : NULL;
 	if (known) {
@@ -313,8 +389,9 @@ static void count_denial(struct run *run, const json_t *event)
 		run->not_shown += count;
 		return;
 	}
-	for (const char *const *name = (const char *const[]){"verdict", "op", "rights", "path",
-							     "rule", "default", "reason", NULL};
+	for (const char *const *name =
+		     (const char *const[]){"verdict", "op", "rights", "path", "partial",
+					   "truncated", "rule", "default", "reason", NULL};
 	     *name; name++) {
 		json_t *value = json_object_get(event, *name);
 
@@ -333,6 +410,10 @@ static void on_event(void *userdata, json_t *event)
 
 	if (run->events >= 0)
 		write_event(run, event);
+	/* What the kernel lost is in the reply to end. */
+	if (!strcmp(json_text(event, "op"), "lost") &&
+	    !strcmp(json_text(event, "reason"), "slow-reader"))
+		run->missed += json_number(event, "count");
 	if (!strcmp(verdict, "deny") || !strcmp(verdict, "would-deny"))
 		count_denial(run, event);
 }
@@ -365,28 +446,23 @@ static void end(struct run *run)
 
 static void print_denials(const struct run *run)
 {
-	_cleanup_table_ struct table table = {.columns = 5};
+	_cleanup_table_ struct table table = {.columns = 6};
 	size_t shown = 0, kinds = json_object_size(run->denials);
 	const char *key;
 	json_t *one;
 
 	json_object_foreach (run->denials, key, one) {
-		const json_t *rule = json_object_get(one, "rule");
-		_cleanup_free_ char *place = NULL, *times = NULL;
+		_cleanup_free_ char *rights = rights_text(one), *path = path_text(one),
+				    *why = why_text(one), *times = NULL;
 
 		if (shown++ == SUMMARY_LINES)
 			break;
 		if (asprintf(&times, "%lldx", json_number(one, "count")) < 0)
 			times = NULL;
-		if (!rule)
-			place = strdup(json_text(one, "reason"));
-		else if (asprintf(&place, "%s:%lld", json_text(rule, "file"),
-				  json_number(rule, "line")) < 0)
-			place = NULL;
 		table_row(&table,
 			  (const char *const[]){json_text(one, "verdict"), json_text(one, "op"),
-						times ? times : "", json_text(one, "path"),
-						place ? place : ""});
+						rights ? rights : "", times ? times : "",
+						path ? path : "", why ? why : ""});
 	}
 	table_print(&table, stderr, "  ");
 	if (kinds > SUMMARY_LINES || run->not_shown)
@@ -410,6 +486,10 @@ static void print_summary(const struct run *run)
 	print_denials(run);
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
+	if (run->missed)
+		say("session %s: %lld events came too fast and are not told one by one here; see "
+		    "ringfence events %s",
+		    name, run->missed, name);
 	if (killed)
 		say("%lld process%s that the command left behind %s killed", killed,
 		    killed == 1 ? "" : "es", killed == 1 ? "was" : "were");
@@ -434,6 +514,8 @@ static void print_json_summary(const struct run *run, int status)
 		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
 	     *name; name++)
 		json_object_set(summary, *name, json_object_get(run->end, *name));
+	/* Of `denied`, but not in `denials` nor in the file of --events; the log has them. */
+	json_object_set_new(summary, "missed", json_integer(run->missed));
 	text = summary ? json_dumps(summary, JSON_COMPACT) : NULL;
 	if (text)
 		fprintf(stderr, "%s\n", text);
@@ -540,6 +622,8 @@ static int run_run(const struct command *command, int argc, char **argv)
 	flush_diags(&run);
 	if (r < 0)
 		return EXIT_RUN;
+	if (!run.quiet && !run.identity.uid && !run.user)
+		say("running as root");
 	if (!run.quiet && (run.verbose || isatty(STDERR_FILENO)))
 		print_note(&run);
 

@@ -135,8 +135,10 @@ static void reply(struct client *c, json_t *fields, int fd)
 	rf_peer_send(c->peer, fields, fd);
 }
 
+/* The last word on events: what was lost is told before. */
 static void done(struct client *c)
 {
+	rf_peer_tell_lost(c->peer);
 	rf_peer_send(c->peer, json_pack("{s:b}", "done", 1), -1);
 }
 
@@ -446,6 +448,7 @@ static void on_end_request(struct client *c, const json_t *request)
 	}
 	c->ending = true;
 	if (rf_session_end(c->session, keep, &totals) == 1) {
+		rf_peer_tell_lost(c->peer);
 		reply(c, totals_json(c->session, &totals), -1);
 		c->session = NULL;
 		c->ending = false;
@@ -461,6 +464,8 @@ static void on_session_end(void *userdata, struct rf_live_session *session, int 
 	struct client *owner = rf_session_owner(session);
 	const char *name = rf_session_state(session)->name;
 
+	if (owner && owner->ending)
+		rf_peer_tell_lost(owner->peer);
 	if (owner && owner->ending && !error)
 		reply(owner, totals_json(session, totals), -1);
 	else if (owner && owner->ending)

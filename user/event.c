@@ -15,10 +15,8 @@
 #include "user/text.h"
 
 static const char *const ops[RF_OPS] = {
-	[RF_OP_NONE] = "none",
-	[RF_OP_OPEN] = "open",
-	[RF_OP_EXEC] = "exec",
-	[RF_OP_FORK] = "fork",
+	[RF_OP_NONE] = "none",	 [RF_OP_OPEN] = "open", [RF_OP_EXEC] = "exec",
+	[RF_OP_IOCTL] = "ioctl", [RF_OP_FORK] = "fork",
 };
 
 static const char *const decisions[RF_DECISIONS] = {
@@ -37,6 +35,7 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_NO_IMAGE] = "no-image",
 	[RF_REASON_NO_STORAGE] = "no-storage",
 	[RF_REASON_ENDED] = "ended",
+	[RF_REASON_TERMINAL] = "terminal",
 };
 
 static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",

@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -290,8 +292,10 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 	} checks[] = {
 		{"file_open", skeleton->progs.rf_file_open},
 		{"task_alloc", skeleton->progs.rf_task_alloc},
+		{"file_ioctl", skeleton->progs.rf_file_ioctl},
 	};
 	_cleanup_fd_ int stats = -1, file = -1;
+	struct termios mode;
 	pid_t child;
 	size_t i;
 	int r = 0;
@@ -300,6 +304,7 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 	if (stats < 0)
 		return -errno;
 	file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ioctl(file, TCGETS, &mode);
 	child = fork();
 	if (child == 0)
 		_exit(0);
@@ -342,7 +347,8 @@ static int pin_all(struct rf_bpf *skeleton, struct bpf_map *const *maps, const c
 		_cleanup_free_ char *path = NULL;
 		struct bpf_link *link;
 
-		if (bpf_program__type(program) != BPF_PROG_TYPE_LSM)
+		if (bpf_program__type(program) != BPF_PROG_TYPE_LSM ||
+		    !bpf_program__autoload(program))
 			continue;
 		path = format("%s/" LINK_PREFIX "%s", dir,
 			      strchr(bpf_program__section_name(program), '/') + 1);
@@ -364,6 +370,18 @@ static int pin_all(struct rf_bpf *skeleton, struct bpf_map *const *maps, const c
 			return -ENOMEM;
 		return bpf_program__pin(skeleton->progs.rf_identify, path);
 	}
+}
+
+/* For hooks that not every supported kernel has, and that older ones do without. */
+static bool has_hook(const char *hook)
+{
+	_cleanup_free_ char *name = format("bpf_lsm_%s", hook);
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has;
+
+	has = btf && name && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+	btf__free(btf);
+	return has;
 }
 
 static int load(struct rf_kernel *kernel, struct rf_diags *diags)
@@ -399,6 +417,8 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 			[MAP_LABELS] = skeleton->maps.labels,
 		};
 
+		if (!has_hook("file_ioctl_compat"))
+			bpf_program__set_autoload(skeleton->progs.rf_file_ioctl_compat, false);
 		r = rf_bpf__load(skeleton);
 		if (r < 0)
 			goto failed;

@@ -160,16 +160,25 @@ static int names_add(struct rf_names *names, const char *path, int fd, bool deny
 	return 0;
 }
 
-/* May the session write in the directory at `path`, so plant a link there? */
-static bool may_plant(const void *image, const char *path)
+/* What the policy says of the object named `path`: the rights refused by a rule, and those given. */
+static void rights_at(const void *image, const char *path, uint8_t *ret_refused, uint8_t *ret_given)
 {
 	struct rf_verdict verdict;
 
-	rf_verdict_begin(&verdict, RF_CREATE);
+	rf_verdict_begin(&verdict, RF_ALL_RIGHTS);
 	rf_verdict_add(&verdict, image, RF_NO_MASK, rf_image_state(image, path, strlen(path)), 0,
 		       0);
-	rf_verdict_end(&verdict);
-	return !verdict.missing;
+	*ret_refused = verdict.refused;
+	*ret_given = verdict.granted;
+}
+
+/* May the session write in the directory at `path`, so plant a link there? */
+static bool may_plant(const void *image, const char *path)
+{
+	uint8_t refused, given;
+
+	rights_at(image, path, &refused, &given);
+	return given & RF_CREATE;
 }
 
 /* An object that a path leads to. */
@@ -241,12 +250,12 @@ static int follow(const char *path, const void *image, struct found *ret_found)
 			continue;
 		}
 		size = readlinkat(fd, "", target, sizeof(target) - 1);
-		/* What a link on procfs leads to depends on who asks. */
 		if (fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC)
 			size = -1;
 		close(fd);
+		/* What a link on procfs leads to depends on who asks. */
 		if (size <= 0)
-			return -ENOENT;
+			return -ENOLINK;
 		if (++links > MAX_LINKS)
 			return -ELOOP;
 		target[size] = '\0';
@@ -271,25 +280,49 @@ static int follow(const char *path, const void *image, struct found *ret_found)
 	return 0;
 }
 
-/* File systems that the kernel makes up: what lies in them is known by its path alone. */
-static bool made_up(int fd)
+/*
+ * File systems that give an inode's identity to another while it can still be
+ * mistaken: what lies in them is known by its path alone.
+ */
+static bool named_only(int fd)
 {
 	struct statfs fs;
 
 	if (fstatfs(fd, &fs) < 0)
-		return false;
+		return true;
 	switch ((unsigned int)fs.f_type) {
 	case PROC_SUPER_MAGIC:
-	case SYSFS_MAGIC:
-	case CGROUP_SUPER_MAGIC:
-	case CGROUP2_SUPER_MAGIC:
 	case BPF_FS_MAGIC:
 	case DEBUGFS_MAGIC:
 	case TRACEFS_MAGIC:
 	case SECURITYFS_MAGIC:
+	case DEVPTS_SUPER_MAGIC:
+	case BINFMTFS_MAGIC:
+	case RAMFS_MAGIC:
+	case OVERLAYFS_SUPER_MAGIC: /* its generations are always 0 */
 		return true;
 	}
 	return false;
+}
+
+/*
+ * A path that leads by a link to where its own name cannot hold: an error where
+ * a denial would be void, and nothing where an allow would.
+ */
+static int link_is_void(const void *image, const char *path, const char *real, const char *hint,
+			struct rf_diags *diags)
+{
+	uint8_t refused, refused_there = 0, given;
+
+	rights_at(image, path, &refused, &given);
+	if (real)
+		rights_at(image, real, &refused_there, &given);
+	if (!(refused & ~refused_there))
+		return 0;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, hint,
+		"a rule that denies %s would be void: it is a link%s%s", path, real ? " to " : "",
+		real ?: " whose target depends on who asks");
+	return -EINVAL;
 }
 
 /* The last mount on this path, which hides the earlier ones; NULL if it is no mountpoint. */
@@ -355,6 +388,21 @@ static int names_add_elsewhere(struct rf_names *names, const struct mounts *moun
 	return 0;
 }
 
+/*
+ * A history file that is a link to /dev/null must not close /dev/null: a device
+ * that the policy allows by its own name keeps to that name.
+ */
+static bool is_allowed_device(int fd, const void *image, const char *real)
+{
+	uint8_t refused, given;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode))
+		return false;
+	rights_at(image, real, &refused, &given);
+	return given;
+}
+
 /* All names of the object that `path` leads to. `literal`: the policy writes this path. */
 static int names_add_path(struct rf_names *names, const struct mounts *mounts, const void *image,
 			  const char *path, bool literal, struct rf_diags *diags)
@@ -367,6 +415,10 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 	r = follow(path, image, &found);
 	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 		return r;
+	if (r == -ENOLINK)
+		return literal ? link_is_void(image, path, NULL,
+					      "name what it leads to, as in /proc/*/environ", diags)
+			       : 0;
 	if (r < 0 || !found.real) {
 		if (literal)
 			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
@@ -375,13 +427,15 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 	}
 	fd = found.fd;
 	real = found.real;
-	if (made_up(fd) && !mount_at(mounts, real))
-		return 0;
+	if (named_only(fd) && !mount_at(mounts, real))
+		return literal && strcmp(real, path) != 0
+			       ? link_is_void(image, path, real, "name what it leads to", diags)
+			       : 0;
 	/* The real place first: where two names say the same, events show the earlier. */
 	r = names_add(names, real, fd, false);
 	if (r < 0)
 		return r;
-	if (strcmp(real, path) != 0) {
+	if (strcmp(real, path) != 0 && !is_allowed_device(fd, image, real)) {
 		if (found.planted)
 			rf_diag(diags, RF_WARNING, NULL, 0, 0,
 				"name the place itself if it is meant to be allowed",

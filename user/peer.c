@@ -80,10 +80,9 @@ static int flush(struct rf_peer *peer)
 	return 0;
 }
 
-/* Once there is room, the peer is told how much it missed. */
-static void tell_lost(struct rf_peer *peer)
+void rf_peer_tell_lost(struct rf_peer *peer)
 {
-	if (!peer->lost || peer->n > NEARLY_EMPTY)
+	if (!peer->lost)
 		return;
 	push(peer,
 	     json_pack("{s:{s:o, s:s, s:s, s:I}}", "event", "time", rf_event_time(0), "op", "lost",
@@ -127,7 +126,8 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
 	if (!err) {
 		if (peer->want_room && peer->n <= NEARLY_EMPTY && peer->handler.room)
 			peer->handler.room(peer->handler.userdata);
-		tell_lost(peer);
+		if (peer->n <= NEARLY_EMPTY) /* not one record for each event that finds no room */
+			rf_peer_tell_lost(peer);
 		update(peer);
 		return 0;
 	}

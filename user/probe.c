@@ -3,11 +3,14 @@
 #include "user/probe.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <linux/magic.h>
 
@@ -34,6 +37,48 @@ static int lsm_active(const char *name)
 	return 0;
 }
 
+static bool file_has(const char *path, const char *text)
+{
+	char line[4096] = "";
+	bool found = false;
+	FILE *file;
+
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file))
+		found = strstr(line, text) != NULL;
+	fclose(file);
+	return found;
+}
+
+/* Can kernel code be preempted anywhere? */
+static bool fully_preemptible(void)
+{
+	struct utsname name;
+
+	if (uname(&name) < 0)
+		return true;
+	return strstr(name.version, "PREEMPT_RT") || strstr(name.version, " PREEMPT ") ||
+	       file_has("/proc/cmdline", "preempt=full") ||
+	       file_has("/sys/kernel/debug/sched/preempt", "(full)");
+}
+
+/*
+ * Before 6.2 a look-up in a task's storage fails while another task on the same CPU
+ * is preempted in one: the label of a task that left its session's cgroup would be
+ * missed. Voluntary preemption never gets there.
+ */
+static bool storage_may_be_busy(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool recur;
+
+	recur = btf && btf__find_by_name_kind(btf, "bpf_task_storage_get_recur", BTF_KIND_FUNC) > 0;
+	btf__free(btf);
+	return !recur && fully_preemptible();
+}
+
 int rf_probe(struct rf_diags *diags)
 {
 	size_t before = diags->errors;
@@ -55,5 +100,9 @@ int rf_probe(struct rf_diags *diags)
 			"use a kernel >= 6.1 built with CONFIG_BPF_LSM=y");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 0)
 		missing(diags, "the kernel has no BPF task storage", "use a kernel >= 6.1");
+	if (diags->errors == before && storage_may_be_busy())
+		missing(diags,
+			"this kernel is fully preemptible, and its task storage fails under preemption",
+			"boot with preempt=voluntary, or use a kernel >= 6.2");
 	return diags->errors > before ? -EOPNOTSUPP : 0;
 }

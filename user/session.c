@@ -498,6 +498,23 @@ static int make_places(struct rf_live_session *s, const char *policy, struct rf_
 	return -EEXIST;
 }
 
+/* Is there no room for this name of an object, but one with the same effect? */
+static bool said_already(const struct rf_live_session *s, const struct rf_session_name *name,
+			 uint32_t state)
+{
+	for (size_t i = 0; i < s->state.n_anchors; i++) {
+		const struct rf_anchor_name *other = &s->state.anchors[i];
+
+		if (other->key.ino == name->identity.ino && other->key.dev == name->identity.dev &&
+		    other->key.generation == name->identity.generation &&
+		    rf_image_same_effect(
+			    s->image, state,
+			    rf_image_state(s->image, other->path, strlen(other->path))))
+			return true;
+	}
+	return false;
+}
+
 static int add_anchors(struct rf_live_session *s, const struct rf_session_request *request,
 		       struct rf_diags *diags)
 {
@@ -516,6 +533,8 @@ static int add_anchors(struct rf_live_session *s, const struct rf_session_reques
 					  from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
 				: -EINVAL;
 
+		if (err == -ENOSPC && said_already(s, from, state))
+			continue;
 		if (err == -EOPNOTSUPP) {
 			rf_diag(diags, RF_WARNING, NULL, 0, 0, NULL,
 				"%s is on a file system whose objects cannot be recognised: all of "
@@ -549,6 +568,119 @@ static int add_anchors(struct rf_live_session *s, const struct rf_session_reques
 	return 0;
 }
 
+/* mountinfo writes blanks and backslashes as \ooo; in place. */
+static void unescape_octal(char *s)
+{
+	unsigned int byte;
+	char *to = s;
+	int n;
+
+	for (; *s; s += n) {
+		n = 0;
+		if (sscanf(s, "\\%3o%n", &byte, &n) == 1 && n == 4)
+			*to++ = (char)byte;
+		else
+			*to++ = s[(n = 1) - 1];
+	}
+	*to = 0;
+}
+
+/* The path of a cgroup's directory as /proc/PID/cgroup writes it: below the hierarchy's root. */
+static int path_in_hierarchy(const char *dir, char **ret_path)
+{
+	_cleanup_free_ char *line = NULL;
+	char *path = NULL;
+	FILE *mountinfo;
+	struct statx stx;
+	size_t room = 0;
+	int err = -ENXIO;
+
+	if (statx(AT_FDCWD, dir, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &stx))
+		return -errno;
+	if (!(stx.stx_mask & STATX_MNT_ID))
+		return -EOPNOTSUPP;
+	mountinfo = fopen("/proc/self/mountinfo", "re");
+	if (!mountinfo)
+		return -errno;
+	while (err == -ENXIO && getline(&line, &room, mountinfo) > 0) {
+		_cleanup_free_ char *root = NULL;
+		_cleanup_free_ char *mount = NULL;
+		uint64_t id;
+
+		if (sscanf(line, "%" SCNu64 " %*s %*s %ms %ms", &id, &root, &mount) != 3 ||
+		    id != stx.stx_mnt_id)
+			continue;
+		unescape_octal(root);
+		unescape_octal(mount);
+		if (strncmp(dir, mount, strlen(mount)) != 0)
+			err = -EXDEV;
+		else if (asprintf(&path, "%s%s", strcmp(root, "/") != 0 ? root : "",
+				  dir + strlen(mount)) < 0)
+			err = -ENOMEM;
+		else
+			err = 0;
+	}
+	fclose(mountinfo);
+	if (!err)
+		*ret_path = path;
+	return err;
+}
+
+/* The cgroup of a process in the v2 hierarchy. */
+static int cgroup_of(pid_t pid, char **ret_path)
+{
+	_cleanup_free_ char *line = NULL;
+	char name[32];
+	size_t room = 0;
+	ssize_t n;
+	FILE *file;
+	int err = -ESRCH;
+
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
+	file = fopen(name, "re");
+	if (!file)
+		return -errno;
+	while (err == -ESRCH && (n = getline(&line, &room, file)) > 0) {
+		if (strncmp(line, "0::", 3) != 0)
+			continue;
+		line[n - 1] = 0;
+		*ret_path = strdup(line + 3);
+		err = *ret_path ? 0 : -ENOMEM;
+	}
+	fclose(file);
+	return err;
+}
+
+/*
+ * A task's label is never changed, so that it cannot leave its session: not for
+ * another one either. Its policy would not be enforced, so it is not started.
+ */
+static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_diags *diags,
+			 int *ret_exit)
+{
+	_cleanup_free_ char *home = NULL;
+	_cleanup_free_ char *path = NULL;
+	int err = path_in_hierarchy(all->config.cgroup_root, &home);
+
+	if (err == -ENOENT)
+		return 0; /* nobody is in a directory that is not there */
+	if (!err)
+		err = cgroup_of(pid, &path);
+	if (err) {
+		rf_diag(diags, RF_ERROR, all->config.cgroup_root, 0, 0, NULL,
+			"cannot tell whether process %d is in a session: %s", (int)pid,
+			strerror(-err));
+		return err;
+	}
+	if (strncmp(path, home, strlen(home)) != 0 ||
+	    (path[strlen(home)] && path[strlen(home)] != '/'))
+		return 0;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, "start it outside of the session",
+		"a session cannot start another one yet");
+	*ret_exit = 4;
+	return -EOPNOTSUPP;
+}
+
 static int copy_text(const char *from, char **to)
 {
 	if (!from)
@@ -580,6 +712,9 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
 	int err;
 
+	err = check_outside(s->all, request->pid, diags, ret_exit);
+	if (err)
+		return err;
 	err = describe(&s->state, request);
 	if (err)
 		return err;
@@ -760,7 +895,7 @@ int rf_session_end(struct rf_live_session *s, bool keep, struct rf_session_total
 
 		if (!try_finish(s))
 			return 0;
-		rf_sessions_consume(all);
+		drain(all);
 		counters = counters_of(s);
 		tell_lost(s, &counters);
 		*ret_totals = totals_of(s, &counters);

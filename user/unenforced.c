@@ -8,10 +8,13 @@ const struct rf_unenforced rf_unenforced[] = {
 	{"network", "connect, send, bind and listen are not judged"},
 	{"names", "a file can be deleted, renamed, linked or made a directory, link, pipe or "
 		  "device wherever the user may do so; only opening is judged"},
+	{"creating by open", "an open that is denied because it would make a file leaves the file "
+			     "behind, empty; mknod of a regular file is not judged"},
 	{"truncate by path", "truncate(2) on a path is not judged; opening with O_TRUNC is"},
 	{"metadata", "mode, owner, times and extended attributes can be read and changed "
 		     "wherever the user may do so"},
-	{"listing links", "readlink(2) is not judged; opening a directory is"},
+	{"listing links",
+	 "readlink(2) and watching by inotify are not judged; opening a directory is"},
 	{"executable mappings", "mapping a file executable needs only what opening it needs"},
 	{"received descriptors", "a descriptor handed over by another process can be used; the "
 				 "session judges only its own opens"},
@@ -27,6 +30,12 @@ const struct rf_unenforced rf_unenforced[] = {
 				   "io_uring are"},
 	{"containers", "only commands started by `ringfence run` are confined, not containers "
 		       "that already run"},
+	{"nested sessions",
+	 "a session cannot start another one under a narrower policy; `ringfence "
+	 "run` inside of a session is refused"},
+	{"disks changed under a session",
+	 "a file system that root mounts, while a session runs, from the very device of one that "
+	 "was unmounted may be taken for the old one"},
 	{"use without root", "only root can start a session (for another user, with --user)"},
 	{"limits", "memory, tasks and CPU are not limited"},
 	{NULL, NULL},

@@ -2,13 +2,26 @@
 """What the tests of the commands share: run ringfence, report in TAP."""
 import json
 import os
+import re
 import subprocess
 import sys
 import traceback
 
 RINGFENCE = os.path.abspath(os.path.join(os.environ.get("RF_BUILD", ".output"), "ringfence"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ["run", "ps", "events", "status", "check", "explain", "help", "version"]
+
+
+def commands():
+    """The commands that commands[] of tools/main.c names: what the tests of all of them go by."""
+    with open(os.path.join(ROOT, "tools", "main.c"), encoding="utf-8") as f:
+        table = re.search(r"\bcommands\[\] = \{(.*?)\};", f.read(), re.DOTALL)
+    names = re.findall(r"&command_([a-z]+)", table.group(1)) if table else []
+    if len(names) < 2:
+        raise RuntimeError("tools/main.c has no commands[]")
+    return names
+
+
+COMMANDS = commands()
 
 GOOD = """# a policy
 ringfence: 1

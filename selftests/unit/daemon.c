@@ -602,6 +602,86 @@ static void slow_reader(void **state)
 	rf_client_close(slow);
 }
 
+/* A reader that is slow to the end is told what it missed before it is told of the end. */
+static void slow_to_the_end(void **state)
+{
+	_cleanup_free_ char *name = NULL;
+	_cleanup_json_ json_t *end = NULL;
+	struct rf_client *client, *one;
+	struct seen own = {0}, followed = {0};
+	const unsigned int all = 8000;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	begin();
+	client = connect_to();
+	rf_client_on_event(client, on_event, &own);
+	name = start(client, NULL);
+	one = connect_to();
+	rf_client_on_event(one, on_event, &followed);
+	json_decref(ask(
+		one, json_pack("{s:s, s:b, s:s}", "op", "events", "follow", 1, "session", name)));
+	for (unsigned int i = 0; i < all; i++)
+		fake_event(1, NULL, 0, "/x");
+	end = ask(client, json_pack("{s:s}", "op", "end"));
+	assert_true(own.lost > 0);
+	assert_int_equal(own.n + own.lost, all);
+	while (rf_client_dispatch(one) == 1)
+		;
+	assert_true(followed.lost > 0);
+	assert_int_equal(followed.n + followed.lost, all);
+	rf_client_close(client);
+	rf_client_close(one);
+}
+
+/* Whoever is in a session, or in a cgroup below it, cannot start another one. */
+static void nested(void **state)
+{
+	_cleanup_free_ char *name = NULL;
+	_cleanup_free_ char *below = NULL;
+	struct rf_client *client;
+	int procs, status;
+	pid_t pid;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	begin();
+	client = connect_to();
+	name = start(client, &procs);
+	assert_true(asprintf(&below, "%s/ringfence/%s/below", scratch_root, name) > 0);
+	assert_int_equal(mkdir(below, 0755), 0);
+	free(below);
+	assert_true(asprintf(&below, "%s/ringfence/%s/below/cgroup.procs", scratch_root, name) > 0);
+	for (int deep = 0; deep < 2; deep++) {
+		if (deep) {
+			close(procs);
+			procs = open(below, O_WRONLY | O_CLOEXEC);
+		}
+		assert_true(procs >= 0);
+		pid = fork();
+		if (pid == 0) {
+			int image = image_fd(), code = 0, err;
+
+			if (write(procs, "0", 1) != 1 ||
+			    rf_client_connect_at(run_dir, log_dir, false, &diags, &client))
+				_exit(1);
+			err = rf_client_call(client, start_request(), &image, 1, &diags, NULL, NULL,
+					     &code);
+			if (err != -EOPNOTSUPP || code != 4 || diags.errors != 1)
+				_exit(2);
+			_exit(strcmp(diags.items[0].message,
+				     "a session cannot start another one yet") != 0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	close(procs);
+	assert_int_equal(sessions(client), 1);
+	rf_client_close(client);
+}
+
 static void one_instance(void **state)
 {
 	char expected[64];
@@ -801,6 +881,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(garbage, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_of_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(slow_reader, setup, teardown),
+		cmocka_unit_test_setup_teardown(slow_to_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(nested, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_instance, setup, teardown),
 		cmocka_unit_test_setup_teardown(cannot_enforce, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_demand, setup, teardown),
