@@ -39,7 +39,7 @@ __noinline int event_path(struct rf_walk *walk, struct rf_event *event)
 	return 0;
 }
 
-#define EXE_NAMES 64
+#define EXE_NAMES 32
 
 /*
  * The path of the current process's program, mountpoints crossed, written from

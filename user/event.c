@@ -201,6 +201,9 @@ static void put_path(struct builder *b, const struct rf_event *event,
 		if (prefix && !n && !text.n)
 			rf_text_byte(&text, '/');
 	}
+	/* A terminal is reported without a walk. */
+	if (event->reason == RF_REASON_TERMINAL && event->magic == DEVPTS_SUPER_MAGIC)
+		rf_text_add(&text, prefix = "/dev/pts", strlen("/dev/pts"));
 	rf_text_add(&text, path, n);
 	if (text.failed)
 		b->failed = true;

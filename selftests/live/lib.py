@@ -87,7 +87,7 @@ def equal(have, want, *what):
     check(have == want, *what, f"have {have!r}, want {want!r}")
 
 
-def until(condition, what, seconds=30):
+def until(condition, what, seconds=90):
     """Wait for a condition, not for a time."""
     end = time.monotonic() + seconds
     while not condition():
