@@ -666,6 +666,8 @@ static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_dia
 		return 0; /* nobody is in a directory that is not there */
 	if (!err)
 		err = cgroup_of(pid, &path);
+	if (!err && (!home || !path))
+		err = -ENOMEM;
 	if (err) {
 		rf_diag(diags, RF_ERROR, all->config.cgroup_root, 0, 0, NULL,
 			"cannot tell whether process %d is in a session: %s", (int)pid,
