@@ -67,16 +67,19 @@ static bool fully_preemptible(void)
 /*
  * Before 6.2 a look-up in a task's storage fails while another task on the same CPU
  * is preempted in one: the label of a task that left its session's cgroup would be
- * missed. Voluntary preemption never gets there.
+ * missed. Voluntary preemption never gets there. Later kernels have a look-up that
+ * copes (bpf_task_storage_get_recur), the newest no longer have the counter behind it.
  */
 static bool storage_may_be_busy(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	bool recur;
+	bool busy = true;
 
-	recur = btf && btf__find_by_name_kind(btf, "bpf_task_storage_get_recur", BTF_KIND_FUNC) > 0;
+	if (btf)
+		busy = btf__find_by_name_kind(btf, "bpf_task_storage_busy", BTF_KIND_VAR) > 0 &&
+		       btf__find_by_name_kind(btf, "bpf_task_storage_get_recur", BTF_KIND_FUNC) < 0;
 	btf__free(btf);
-	return !recur && fully_preemptible();
+	return busy && fully_preemptible();
 }
 
 int rf_probe(struct rf_diags *diags)
