@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#define RF_ABI_VERSION 1
+#define RF_ABI_VERSION 2
 
 /* Limits. At each of them a session is denied, never let through. */
 #define RF_MAX_SESSIONS 4096 /* session slots */
@@ -43,6 +43,9 @@ enum rf_op {
 	RF_OP_EXEC,
 	RF_OP_FORK,
 	RF_OP_IOCTL,
+	RF_OP_SOCKET,
+	RF_OP_CONNECT,
+	RF_OP_SEND,
 	RF_OPS, /* count */
 };
 
@@ -50,7 +53,8 @@ enum rf_op {
 enum rf_decision {
 	RF_ALLOW,
 	RF_DENY,
-	RF_WOULD_DENY, /* audit: enforce would have denied */
+	RF_WOULD_DENY, /* audit: enforce, or the audited rules, would have denied */
+	RF_WOULD_ALLOW, /* denied, but the audited rules would have allowed it */
 	RF_DECISIONS,
 };
 
@@ -66,6 +70,7 @@ enum rf_reason {
 	RF_REASON_NO_STORAGE, /* no memory for the label of a task */
 	RF_REASON_ENDED, /* the session has ended, the task has not */
 	RF_REASON_TERMINAL, /* input put into a terminal: always denied, in audit mode too */
+	RF_REASON_BAD_FAMILY, /* a socket or an address of a kind that no rule can name */
 	RF_REASONS,
 };
 
@@ -339,7 +344,11 @@ struct rf_event {
 	__u32 anchor_name;
 	__u32 path_len;
 	__u32 exe_len; /* 0: no program, a kernel thread */
-	__u32 pad;
+	/* Of acts on sockets, which have no path. IPv4 as ::ffff:a.b.c.d. */
+	__u16 port;
+	__u8 proto; /* IPPROTO_TCP, ... */
+	__u8 family; /* AF_INET, ... */
+	__u8 address[16];
 	char exe[RF_EVENT_EXE]; /* the path of the program, in the last exe_len bytes */
 	char path[RF_EVENT_PATH];
 };
@@ -362,7 +371,7 @@ RF_ASSERT("leaf", sizeof(struct rf_leaf) == 8);
 RF_ASSERT("port", sizeof(struct rf_port) == 8);
 RF_ASSERT("accept", sizeof(struct rf_accept) == 8 * RF_ACCEPT_WORDS);
 RF_ASSERT("rule", sizeof(struct rf_rule) == 8 * RF_RULE_WORDS);
-RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 384);
-RF_ASSERT("event", sizeof(struct rf_event) == 384 + RF_EVENT_PATH);
+RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 400);
+RF_ASSERT("event", sizeof(struct rf_event) == 400 + RF_EVENT_PATH);
 
 #endif

@@ -15,14 +15,16 @@
 #include "user/text.h"
 
 static const char *const ops[RF_OPS] = {
-	[RF_OP_NONE] = "none",	 [RF_OP_OPEN] = "open", [RF_OP_EXEC] = "exec",
-	[RF_OP_IOCTL] = "ioctl", [RF_OP_FORK] = "fork",
+	[RF_OP_NONE] = "none",	     [RF_OP_OPEN] = "open", [RF_OP_EXEC] = "exec",
+	[RF_OP_IOCTL] = "ioctl",     [RF_OP_FORK] = "fork", [RF_OP_SOCKET] = "socket",
+	[RF_OP_CONNECT] = "connect", [RF_OP_SEND] = "send",
 };
 
 static const char *const decisions[RF_DECISIONS] = {
 	[RF_ALLOW] = "allow",
 	[RF_DENY] = "deny",
 	[RF_WOULD_DENY] = "would-deny",
+	[RF_WOULD_ALLOW] = "would-allow",
 };
 
 static const char *const reasons[RF_REASONS] = {
@@ -36,6 +38,7 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_NO_STORAGE] = "no-storage",
 	[RF_REASON_ENDED] = "ended",
 	[RF_REASON_TERMINAL] = "terminal",
+	[RF_REASON_BAD_FAMILY] = "bad-family",
 };
 
 static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",
