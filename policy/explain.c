@@ -61,14 +61,15 @@ static struct rf_object with_right(const struct rf_object *object, uint8_t right
 
 /* Set the runner-up of all that rule number `rule` decides. */
 static int find_runners_up(const struct rf_policy *policy, const struct rf_object *object,
-			   uint16_t rule, struct rf_explained *explained, size_t n)
+			   const struct rf_image_rule *text, uint16_t rule,
+			   struct rf_explained *explained, size_t n)
 {
 	_cleanup_free_ void *image = NULL;
 	struct rf_diags diags = {0};
 	size_t size;
 	int r;
 
-	r = rf_policy_compile_without(policy, rule, &diags, &image, &size);
+	r = rf_policy_compile_without(policy, rule, text->group, &diags, &image, &size);
 	rf_diags_done(&diags);
 	for (size_t i = 0; !r && i < n; i++) {
 		struct rf_object one = with_right(object, explained[i].rights);
@@ -113,12 +114,13 @@ int rf_explain_rights(const struct rf_policy *policy, const void *image,
 	}
 	for (size_t i = 0; !r && i < n; i++) {
 		uint16_t rule = all[i].verdict.rule;
+		struct rf_image_rule text;
 		size_t first = 0;
 
 		while (all[first].verdict.rule != rule)
 			first++;
-		if (rule && first == i)
-			r = find_runners_up(policy, object, rule, all, n);
+		if (first == i && rf_image_rule(image, rule, &text))
+			r = find_runners_up(policy, object, &text, rule, all, n);
 	}
 	if (r)
 		return r;
