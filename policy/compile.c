@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "policy/dfa.h"
+#include "policy/lint.h"
 #include "policy/net.h"
 #include "policy/nfa.h"
 #include "policy/rules.h"
@@ -237,6 +238,7 @@ static int compile(const struct rf_policy *policy, bool grouped, size_t without,
 	_cleanup_free_ struct rf_write_rule *rules = calloc(n + 1, sizeof(*rules));
 	_cleanup_free_ struct rf_rule_sense *senses = calloc(n + 1, sizeof(*senses));
 	_cleanup_free_ uint16_t *numbers = rf_policy_numbers(policy, grouped);
+	_cleanup_free_ void *image = NULL;
 	struct rf_arena texts = {0};
 	struct rf_net net = {0};
 	struct rf_nfa nfa = {0};
@@ -261,7 +263,13 @@ static int compile(const struct rf_policy *policy, bool grouped, size_t without,
 	if (!r)
 		r = build_net(policy, without, diags, &net);
 	if (!r)
-		r = rf_image_write(&write, policy->file, diags, ret_image, ret_size);
+		r = rf_image_write(&write, policy->file, diags, &image, ret_size);
+	if (!r && !without)
+		r = rf_lint_patterns(policy, image, diags);
+	if (!r) {
+		*ret_image = image;
+		image = NULL;
+	}
 	rf_nfa_done(&nfa);
 	rf_dfa_done(&dfa);
 	rf_net_done(&net);

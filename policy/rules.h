@@ -47,6 +47,7 @@ struct rf_test {
 struct rf_policy {
 	struct rf_arena arena; /* holds every string and pattern */
 	const char *file; /* the text that was given, not a parent */
+	const char *home; /* what ~ stands for, NULL if that is not known */
 	const char *name;
 	bool audit;
 	bool log_all;

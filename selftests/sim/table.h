@@ -75,6 +75,7 @@ struct subject {
 	size_t size;
 	void *grouped; /* the same, path rules in groups */
 	char why[512];
+	char warning[512]; /* the first: "LINE: message" */
 };
 
 /* What an act is done to: an address, or a file by one or several names. */
@@ -114,12 +115,16 @@ static void compile(struct subject *s, const char *file, const char *text, size_
 	int r;
 
 	clear(s);
-	*s->why = 0;
+	*s->why = *s->warning = 0;
 	r = rf_policy_parse(file, text, n, &env, &diags, &policy);
 	if (!r)
 		r = rf_policy_compile(policy, &diags, &s->image, &s->size);
 	if (!r)
 		r = rf_image_verify(s->image, s->size, &diags);
+	for (size_t i = 0; i < diags.n && !*s->warning; i++)
+		if (diags.items[i].severity == RF_WARNING)
+			snprintf(s->warning, sizeof(s->warning), "%u: %s", diags.items[i].line,
+				 diags.items[i].message);
 	if (!r)
 		r = rf_policy_compile_without(policy, 0, true, &diags, &s->grouped, &size);
 	if (!r)

@@ -225,6 +225,34 @@ static const struct {
 	 NULL},
 	{"  - deny: read\n    paths: [\"/[ab]/x\"]\n  - deny: all\n    paths: [/a/x, /b/x]\n", 5,
 	 "never win"},
+	{"  - allow: read\n    paths: [/a, /b, /a]\n", 5, "never win: allow read /a"},
+	/* Wide ones. */
+	{"  - allow: all\n    paths: [/]\n", 0, NULL},
+	{"  - allow: write\n    paths: [/]\n", 5, "lets the session write ~/.bashrc"},
+	{"  - allow: all\n    paths: [/]\n  - deny: write\n    paths: [~]\n", 5,
+	 "`allow all /` lets the session write /usr/bin/env"},
+	{"  - allow: all\n    paths: [/]\n  - deny: write\n    paths: [~, /usr, /etc]\n", 0, NULL},
+	{"  - allow: all\n    paths: [/]\n    audit: true\n", 0, NULL},
+	{"  - allow: [read, exec]\n    paths: [/]\n  - deny: all\n    paths: [\"**/*.pem\"]\n", 7,
+	 "hits certificates that programs need: /etc/ssl/cert.pem"},
+	{"  - allow: read\n    paths: [/etc/ssl]\n  - deny: all\n    paths: [\"**/*.pem\"]\n"
+	 "  - allow: read\n    paths: [/etc/ssl/cert.pem]\n    reopens: true\n",
+	 0, NULL},
+	{"  - allow: read\n    paths: [/a]\n  - deny: all\n    paths: [\"**/*.pem\"]\n", 0, NULL},
+	/* All below a directory, and not the directory. */
+	{"  - allow: read\n    paths: [\"/a/**\"]\n", 5,
+	 "not match /a itself, which cannot be listed"},
+	{"  - allow: read\n    paths: [\"/**\"]\n", 5,
+	 "not match / itself, which cannot be listed"},
+	{"  - allow: read\n    paths: [/a, \"/a/**\"]\n", 0, NULL},
+	{"  - allow: exec\n    paths: [\"/a/**\"]\n", 0, NULL},
+	{"  - deny: read\n    paths: [/a]\n  - allow: read\n    paths: [\"/a/**\"]\n"
+	 "    reopens: true\n",
+	 0, NULL},
+	{"  - deny: read\n    paths: [\"/a/**\"]\n", 0, NULL},
+	{"  - allow: read\n    paths: [/]\n  - deny: read\n    paths: [\"/a/**\"]\n", 7,
+	 "`/a/**` does not match /a itself, which can be listed"},
+	{"  - allow: read\n    paths: [/]\n  - deny: read\n    paths: [\"/*/a/**\"]\n", 0, NULL},
 };
 
 static void test_lint(void **state)
@@ -255,6 +283,24 @@ static void test_lint(void **state)
 		}
 		rf_diags_done(&diags);
 	}
+}
+
+/* A policy is not blamed for its parents. */
+static void test_lint_parent(void **state)
+{
+	static const struct test_parent parents[] = {
+		{"wide", HEAD "files:\n  - { allow: all, paths: [/] }\n"
+			      "  - { deny: all, paths: [\"**/*.pem\", \"/a/**\", \"/a/**\"] }\n"},
+		{NULL, NULL},
+	};
+	struct rf_diags diags = {0};
+	size_t size;
+
+	(void)state;
+	test_parents = parents;
+	free(test_image(HEAD "extends: wide\n", &diags, &size));
+	test_show(&diags);
+	assert_int_equal(diags.n, 0);
 }
 
 /* Each right by itself: what is said of it, and by whom if that rule were not there. */
@@ -369,11 +415,12 @@ static void test_tests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	  cmocka_unit_test(test_root),
-		cmocka_unit_test(test_default),	  cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_names),	  cmocka_unit_test(test_deny_only),
-		cmocka_unit_test(test_not_paths), cmocka_unit_test(test_lint),
-		cmocka_unit_test(test_rights),	  cmocka_unit_test(test_tests),
+		cmocka_unit_test(test_order),	    cmocka_unit_test(test_root),
+		cmocka_unit_test(test_default),	    cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_deny_only),
+		cmocka_unit_test(test_not_paths),   cmocka_unit_test(test_lint),
+		cmocka_unit_test(test_lint_parent), cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_tests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
