@@ -324,6 +324,7 @@ struct rf_rule {
 	__u16 flags;
 };
 #define RF_RULE_WORDS 2
+#define RF_RULE_GROUP 0x1 /* it stands for the paths that follow it, too */
 
 /* Counters of a session (per-CPU array `counters`, index = slot). */
 struct rf_counters {
