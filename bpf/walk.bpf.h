@@ -331,6 +331,7 @@ __noinline int walk_step(struct rf_walk *walk)
 	walk->reason = len > RF_NAME_MAX ? RF_REASON_UNREADABLE : RF_REASON_TOO_DEEP;
 	if (len > RF_NAME_MAX || n >= RF_MAX_COMPONENTS)
 		return 1;
+	opaque(n);
 	n &= RF_MAX_COMPONENTS - 1;
 	walk->name[n] = (__u64)BPF_CORE_READ(dentry, d_name.name);
 	walk->len[n] = len;

@@ -98,21 +98,30 @@ __attribute__((format(printf, 1, 2))) static char *format(const char *pattern, .
 
 /* ---- libbpf's words -------------------------------------------------------- */
 
-/* The last warnings of libbpf, for the diagnostic of a failed load. */
+/* The end of what libbpf warned of, for the diagnostic of a failed load. */
 static __thread char warnings[4096];
 
 __attribute__((format(printf, 2, 0))) static int keep_warning(enum libbpf_print_level level,
 							      const char *pattern, va_list args)
 {
-	size_t used = strlen(warnings);
+	_cleanup_free_ char *text = NULL;
+	size_t used = strlen(warnings), size, over;
+	int n;
 
 	if (level != LIBBPF_WARN)
 		return 0;
-	if (used > sizeof(warnings) / 2) {
-		memmove(warnings, warnings + used / 2, used - used / 2 + 1);
-		used -= used / 2;
+	n = vasprintf(&text, pattern, args);
+	if (n < 0) {
+		text = NULL;
+		return n;
 	}
-	return vsnprintf(warnings + used, sizeof(warnings) - used, pattern, args);
+	/* The verifier says last what it refuses. */
+	size = (size_t)n < sizeof(warnings) ? (size_t)n : sizeof(warnings) - 1;
+	over = used + size < sizeof(warnings) ? 0 : used + size - (sizeof(warnings) - 1);
+	memmove(warnings, warnings + over, used - over);
+	memcpy(warnings + used - over, text + n - size, size);
+	warnings[used - over + size] = '\0';
+	return n;
 }
 
 /* ---- open, adopt, close ---------------------------------------------------- */
