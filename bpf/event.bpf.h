@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a verdict to the hook's answer: counters, the event, the errno. Every hook
- * ends in one of these calls.
+ * From a verdict to the hook's answer: the event, the counters, the errno. Every hook
+ * ends in one of these calls. Events are told once, within the session's budget
+ * (struct rf_meter): all that is done to it is atomic, since any task may preempt us.
  */
 #ifndef RF_BPF_EVENT_H
 #define RF_BPF_EVENT_H
@@ -96,26 +97,229 @@ whole:
 	return 0;
 }
 
-static __always_inline void count(__u32 slot, __u64 session, const struct rf_verdict *verdict,
-				  bool audit, bool written)
+/* ---- equal acts -------------------------------------------------------- */
+
+/* SipHash-1-3: a session that could choose paths of one tag would hide the one behind the other. */
+struct sip {
+	__u64 a, b, c, d;
+};
+
+#define ROTATE(x, n) ((x) << (n) | (x) >> (64 - (n)))
+
+static __always_inline void sip_round(struct sip *s)
+{
+	s->a += s->b;
+	s->b = ROTATE(s->b, 13) ^ s->a;
+	s->a = ROTATE(s->a, 32);
+	s->c += s->d;
+	s->d = ROTATE(s->d, 16) ^ s->c;
+	s->a += s->d;
+	s->d = ROTATE(s->d, 21) ^ s->a;
+	s->c += s->b;
+	s->b = ROTATE(s->b, 17) ^ s->c;
+	s->c = ROTATE(s->c, 32);
+}
+
+static __always_inline void sip_add(struct sip *s, __u64 word)
+{
+	s->d ^= word;
+	sip_round(s);
+	s->a ^= word;
+}
+
+typedef __u64 __attribute__((may_alias)) event_word;
+#define EVENT_WORD(field) (__builtin_offsetof(struct rf_event, field) / 8)
+
+/*
+ * The event's tag: of all its words but the time, the thread and the text of the
+ * program, which its memory stands for: an execve changes it.
+ */
+__noinline int event_tag(struct rf_event *event)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const event_word *word = (const event_word *)event;
+	__u64 key0 = global.key[0], key1 = global.key[1], next;
+	struct sip s = {
+		.a = key0 ^ 0x736f6d6570736575ull,
+		.b = key1 ^ 0x646f72616e646f6dull,
+		.c = key0 ^ 0x6c7967656e657261ull,
+		.d = key1 ^ 0x7465646279746573ull,
+	};
+	__u32 i, len;
+
+	if (!event)
+		return 0;
+	event->tag = 0;
+	event->exe_len = 0;
+	len = event->path_len;
+	sip_add(&s, (__u64)BPF_CORE_READ(task, mm));
+	for (i = EVENT_WORD(session); i < EVENT_WORD(exe); i++)
+		sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
+	for (i = 0; i < RF_EVENT_PATH / 8; i++) {
+		if (i * 8 >= len)
+			break;
+		next = word[EVENT_WORD(path) + (i & (RF_EVENT_PATH / 8 - 1))];
+		if (len - i * 8 < 8)
+			next &= (1ull << (len & 7) * 8) - 1;
+		sip_add(&s, next);
+	}
+	s.c ^= 0xff;
+	sip_round(&s);
+	sip_round(&s);
+	sip_round(&s);
+	next = s.a ^ s.b ^ s.c ^ s.d;
+	event->tag = RF_REPEAT_TAG(next) ? next : RF_REPEAT_COUNT + 1;
+	return 0;
+}
+
+#define SWAP_TRIES 8 /* each that fails means that another task's succeeded */
+
+/* Is it told already? Then it is counted there. */
+static __always_inline bool repeated(struct rf_meter_stream *stream, __u64 tag)
+{
+	__u32 set = (tag & (RF_REPEAT_SETS - 1)) * RF_REPEAT_WAYS, way, try;
+
+	for (way = 0; way < RF_REPEAT_WAYS; way++) {
+		__u64 *cell = &stream->repeats[set + way];
+
+		for (try = 0; try < SWAP_TRIES; try++) {
+			__u64 word = READ_ONCE(*cell);
+
+			if (RF_REPEAT_TAG(word) != RF_REPEAT_TAG(tag) ||
+			    (word & RF_REPEAT_COUNT) == RF_REPEAT_COUNT)
+				break;
+			if (__sync_val_compare_and_swap(cell, word, word + 1) == word)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* It has been written: give it a cell, if there is one that is empty or at 0. */
+static __always_inline void expect_repeats(struct rf_meter_stream *stream, __u64 tag)
+{
+	__u32 set = (tag & (RF_REPEAT_SETS - 1)) * RF_REPEAT_WAYS, way;
+	__u64 *best = 0, old = 0;
+
+	for (way = 0; way < RF_REPEAT_WAYS; way++) {
+		__u64 *cell = &stream->repeats[set + way], word = READ_ONCE(*cell);
+
+		if (word & RF_REPEAT_COUNT || (best && word))
+			continue;
+		best = cell;
+		old = word;
+	}
+	if (best)
+		__sync_val_compare_and_swap(best, old, RF_REPEAT_TAG(tag));
+}
+
+/* ---- the budget -------------------------------------------------------- */
+
+static __always_inline struct rf_meter *meter_of(__u32 slot, __u64 session)
+{
+	struct rf_meter *meter = bpf_map_lookup_elem(&meters, &slot);
+	__u32 ended = RF_METER_ENDED;
+
+	if (meter && READ_ONCE(meter->session) == session)
+		return meter;
+	return bpf_map_lookup_elem(&meters, &ended);
+}
+
+/* May the session write a record of so many bytes now? Then it has been charged for it. */
+static __always_inline bool charge(struct rf_meter_stream *stream, __u64 now, __u32 bytes)
+{
+	__u64 cost = (__u64)(bytes + RF_RECORD_HEAD) * RF_BUDGET_NS, due, next;
+	__u32 try;
+
+	for (try = 0; try < SWAP_TRIES; try++) {
+		due = READ_ONCE(stream->due);
+		next = (due > now ? due : now) + cost;
+		if (next - now > RF_BUDGET_SPAN)
+			return false;
+		if (__sync_val_compare_and_swap(&stream->due, due, next) == due)
+			return true;
+	}
+	return false;
+}
+
+/* ---- the way out ------------------------------------------------------- */
+
+enum outcome {
+	WRITTEN,
+	COALESCED,
+	LOST_RATE,
+	LOST_RING,
+};
+
+static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u8 reason,
+				  enum outcome outcome)
 {
 	struct rf_counters *c = bpf_map_lookup_elem(&counters, &slot);
-	__u32 reason = verdict->reason;
 
 	if (!c || c->session != session)
 		return;
 	/* Another task on this CPU may preempt us here, hence atomic. */
 	__sync_fetch_and_add(&c->seen, 1);
-	if (written)
+	if (outcome == WRITTEN)
 		__sync_fetch_and_add(&c->written, 1);
+	else if (outcome == COALESCED)
+		__sync_fetch_and_add(&c->coalesced, 1);
+	else if (outcome == LOST_RATE)
+		__sync_fetch_and_add(&c->lost[RF_LOSS_RATE], 1);
 	else
-		__sync_fetch_and_add(&c->lost, 1);
-	if (!verdict->missing || reason >= RF_REASONS)
+		__sync_fetch_and_add(&c->lost[RF_LOSS_RING], 1);
+	if (decision == RF_ALLOW || reason >= RF_REASONS)
 		return;
-	if (audit)
+	if (decision == RF_WOULD_DENY)
 		__sync_fetch_and_add(&c->would_deny[reason], 1);
 	else
 		__sync_fetch_and_add(&c->denied[reason], 1);
+}
+
+/*
+ * Tell the label's event, which is complete but for its tag and program: count it with
+ * an equal one, or write it if the session's budget and the ring have room.
+ */
+__noinline int emit(struct rf_label *label)
+{
+	struct rf_meter_stream *stream;
+	struct rf_event *event;
+	struct rf_meter *meter;
+	enum outcome outcome;
+	bool allowed;
+	__u32 size;
+
+	if (!label)
+		return 0;
+	event = &label->event;
+	meter = meter_of(label->slot, label->session);
+	if (!meter)
+		return 0;
+	allowed = event->decision == RF_ALLOW;
+	stream = allowed ? &meter->stream[RF_STREAM_OTHERS] : &meter->stream[RF_STREAM_DENIALS];
+	event_tag(event);
+	size = event->path_len;
+	if (size > RF_EVENT_PATH)
+		size = RF_EVENT_PATH;
+	size += __builtin_offsetof(struct rf_event, path);
+	if (repeated(stream, event->tag)) {
+		outcome = COALESCED;
+	} else if (!charge(stream, event->time, size)) {
+		outcome = LOST_RATE;
+	} else {
+		long err;
+
+		event_exe(event);
+		if (allowed)
+			err = bpf_ringbuf_output(&others, event, size, 0);
+		else
+			err = bpf_ringbuf_output(&denials, event, size, 0);
+		outcome = err ? LOST_RING : WRITTEN;
+		if (!err)
+			expect_repeats(stream, event->tag);
+	}
+	count(label->slot, label->session, event->decision, event->reason, outcome);
+	return 0;
 }
 
 static __always_inline void event_head(struct rf_event *event, __u64 session, __u8 op,
@@ -150,6 +354,12 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 	event->anchor_name = verdict->name;
 	event->path_len = 0;
 	event->magic = 0;
+	event->tag = 0;
+	event->exe_len = 0;
+	event->port = 0;
+	event->proto = 0;
+	event->family = 0;
+	__builtin_memset(event->address, 0, sizeof(event->address));
 }
 
 /*
@@ -163,8 +373,6 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	struct rf_event *event = &label->event;
 	bool audit = word & RF_WORD_AUDIT;
 	bool denied = walk->verdict.missing;
-	__u32 size;
-	long err;
 
 	if (!denied && !(word & RF_WORD_LOG_ALL))
 		return 0;
@@ -181,17 +389,8 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
 		event->flags |= walk->place == RF_DETACHED ? RF_EVENT_DETACHED : RF_EVENT_NO_ANCHOR;
 	}
-	event_exe(event);
 	event_path(walk, event);
-	size = event->path_len;
-	if (size > RF_EVENT_PATH)
-		size = RF_EVENT_PATH;
-	size += __builtin_offsetof(struct rf_event, path);
-	if (denied)
-		err = bpf_ringbuf_output(&denials, event, size, 0);
-	else
-		err = bpf_ringbuf_output(&others, event, size, 0);
-	count(label->slot, label->session, &walk->verdict, audit, !err);
+	emit(label);
 	if (denied && !audit)
 		return -EACCES;
 	return 0;
@@ -203,26 +402,32 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
  */
 static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 {
+	const __u32 size = __builtin_offsetof(struct rf_event, path);
 	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
 	struct rf_verdict verdict = {};
+	enum outcome outcome = LOST_RATE;
 	struct rf_event *event;
+	struct rf_meter *meter;
 	__u64 id;
 
 	if (!session)
 		return;
 	id = READ_ONCE(session->id);
+	meter = meter_of(slot, id);
 	rf_verdict_begin(&verdict, want);
 	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
-	event = bpf_ringbuf_reserve(&denials, __builtin_offsetof(struct rf_event, path), 0);
-	if (event) {
-		event_head(event, id, op, &verdict, false);
-		event->policy = 0;
-		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
-		event->flags = RF_EVENT_NO_ANCHOR;
-		event->exe_len = 0;
-		bpf_ringbuf_submit(event, 0);
+	if (meter && charge(&meter->stream[RF_STREAM_DENIALS], bpf_ktime_get_boot_ns(), size)) {
+		event = bpf_ringbuf_reserve(&denials, size, 0);
+		outcome = event ? WRITTEN : LOST_RING;
+		if (event) {
+			event_head(event, id, op, &verdict, false);
+			event->policy = 0;
+			__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
+			event->flags = RF_EVENT_NO_ANCHOR;
+			bpf_ringbuf_submit(event, 0);
+		}
 	}
-	count(slot, id, &verdict, false, event);
+	count(slot, id, RF_DENY, RF_REASON_NO_STORAGE, outcome);
 }
 
 #endif

@@ -41,6 +41,11 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_BAD_FAMILY] = "bad-family",
 };
 
+static const char *const losses[RF_LOSSES] = {
+	[RF_LOSS_RATE] = "rate",
+	[RF_LOSS_RING] = "ring-full",
+};
+
 static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",
 						    "delete", "attr",	"exec"};
 
@@ -62,6 +67,11 @@ const char *rf_decision_name(unsigned int decision)
 const char *rf_reason_name(unsigned int reason)
 {
 	return name_of(reasons, RF_REASONS, reason);
+}
+
+const char *rf_loss_name(unsigned int loss)
+{
+	return name_of(losses, RF_LOSSES, loss);
 }
 
 char *rf_rights_text(unsigned int rights, char *buf, size_t size)
