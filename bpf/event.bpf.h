@@ -9,6 +9,7 @@
 
 #include "bpf/label.bpf.h"
 #include "bpf/maps.bpf.h"
+#include "bpf/meter.h"
 
 /* The names of the walk as "/a/b", from the anchor down; cut where the room ends. */
 __noinline int event_path(struct rf_walk *walk, struct rf_event *event)
@@ -97,36 +98,6 @@ whole:
 	return 0;
 }
 
-/* ---- equal acts -------------------------------------------------------- */
-
-/* SipHash-1-3: a session that could choose paths of one tag would hide the one behind the other. */
-struct sip {
-	__u64 a, b, c, d;
-};
-
-#define ROTATE(x, n) ((x) << (n) | (x) >> (64 - (n)))
-
-static __always_inline void sip_round(struct sip *s)
-{
-	s->a += s->b;
-	s->b = ROTATE(s->b, 13) ^ s->a;
-	s->a = ROTATE(s->a, 32);
-	s->c += s->d;
-	s->d = ROTATE(s->d, 16) ^ s->c;
-	s->a += s->d;
-	s->d = ROTATE(s->d, 21) ^ s->a;
-	s->c += s->b;
-	s->b = ROTATE(s->b, 17) ^ s->c;
-	s->c = ROTATE(s->c, 32);
-}
-
-static __always_inline void sip_add(struct sip *s, __u64 word)
-{
-	s->d ^= word;
-	sip_round(s);
-	s->a ^= word;
-}
-
 typedef __u64 __attribute__((may_alias)) event_word;
 #define EVENT_WORD(field) (__builtin_offsetof(struct rf_event, field) / 8)
 
@@ -138,13 +109,8 @@ __noinline int event_tag(struct rf_event *event)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	const event_word *word = (const event_word *)event;
-	__u64 key0 = global.key[0], key1 = global.key[1], next;
-	struct sip s = {
-		.a = key0 ^ 0x736f6d6570736575ull,
-		.b = key1 ^ 0x646f72616e646f6dull,
-		.c = key0 ^ 0x6c7967656e657261ull,
-		.d = key1 ^ 0x7465646279746573ull,
-	};
+	__u64 next;
+	struct rf_sip s;
 	__u32 i, len;
 
 	if (!event)
@@ -152,68 +118,22 @@ __noinline int event_tag(struct rf_event *event)
 	event->tag = 0;
 	event->exe_len = 0;
 	len = event->path_len;
-	sip_add(&s, (__u64)BPF_CORE_READ(task, mm));
+	rf_sip_begin(&s, global.key);
+	rf_sip_add(&s, (__u64)BPF_CORE_READ(task, mm));
 	for (i = EVENT_WORD(session); i < EVENT_WORD(exe); i++)
-		sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
+		rf_sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
 	for (i = 0; i < RF_EVENT_PATH / 8; i++) {
 		if (i * 8 >= len)
 			break;
 		next = word[EVENT_WORD(path) + (i & (RF_EVENT_PATH / 8 - 1))];
 		if (len - i * 8 < 8)
 			next &= (1ull << (len & 7) * 8) - 1;
-		sip_add(&s, next);
+		rf_sip_add(&s, next);
 	}
-	s.c ^= 0xff;
-	sip_round(&s);
-	sip_round(&s);
-	sip_round(&s);
-	next = s.a ^ s.b ^ s.c ^ s.d;
+	next = rf_sip_end(&s);
 	event->tag = RF_REPEAT_TAG(next) ? next : RF_REPEAT_COUNT + 1;
 	return 0;
 }
-
-#define SWAP_TRIES 8 /* each that fails means that another task's succeeded */
-
-/* Is it told already? Then it is counted there. */
-static __always_inline bool repeated(struct rf_meter_stream *stream, __u64 tag)
-{
-	__u32 set = (tag & (RF_REPEAT_SETS - 1)) * RF_REPEAT_WAYS, way, try;
-
-	for (way = 0; way < RF_REPEAT_WAYS; way++) {
-		__u64 *cell = &stream->repeats[set + way];
-
-		for (try = 0; try < SWAP_TRIES; try++) {
-			__u64 word = READ_ONCE(*cell);
-
-			if (RF_REPEAT_TAG(word) != RF_REPEAT_TAG(tag) ||
-			    (word & RF_REPEAT_COUNT) == RF_REPEAT_COUNT)
-				break;
-			if (__sync_val_compare_and_swap(cell, word, word + 1) == word)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* It has been written: give it a cell, if there is one that is empty or at 0. */
-static __always_inline void expect_repeats(struct rf_meter_stream *stream, __u64 tag)
-{
-	__u32 set = (tag & (RF_REPEAT_SETS - 1)) * RF_REPEAT_WAYS, way;
-	__u64 *best = 0, old = 0;
-
-	for (way = 0; way < RF_REPEAT_WAYS; way++) {
-		__u64 *cell = &stream->repeats[set + way], word = READ_ONCE(*cell);
-
-		if (word & RF_REPEAT_COUNT || (best && word))
-			continue;
-		best = cell;
-		old = word;
-	}
-	if (best)
-		__sync_val_compare_and_swap(best, old, RF_REPEAT_TAG(tag));
-}
-
-/* ---- the budget -------------------------------------------------------- */
 
 static __always_inline struct rf_meter *meter_of(__u32 slot, __u64 session)
 {
@@ -224,25 +144,6 @@ static __always_inline struct rf_meter *meter_of(__u32 slot, __u64 session)
 		return meter;
 	return bpf_map_lookup_elem(&meters, &ended);
 }
-
-/* May the session write a record of so many bytes now? Then it has been charged for it. */
-static __always_inline bool charge(struct rf_meter_stream *stream, __u64 now, __u32 bytes)
-{
-	__u64 cost = (__u64)(bytes + RF_RECORD_HEAD) * RF_BUDGET_NS, due, next;
-	__u32 try;
-
-	for (try = 0; try < SWAP_TRIES; try++) {
-		due = READ_ONCE(stream->due);
-		next = (due > now ? due : now) + cost;
-		if (next - now > RF_BUDGET_SPAN)
-			return false;
-		if (__sync_val_compare_and_swap(&stream->due, due, next) == due)
-			return true;
-	}
-	return false;
-}
-
-/* ---- the way out ------------------------------------------------------- */
 
 enum outcome {
 	WRITTEN,
@@ -302,9 +203,9 @@ __noinline int emit(struct rf_label *label)
 	if (size > RF_EVENT_PATH)
 		size = RF_EVENT_PATH;
 	size += __builtin_offsetof(struct rf_event, path);
-	if (repeated(stream, event->tag)) {
+	if (rf_meter_repeated(stream, event->tag)) {
 		outcome = COALESCED;
-	} else if (!charge(stream, event->time, size)) {
+	} else if (!rf_meter_charge(stream, event->time, size)) {
 		outcome = LOST_RATE;
 	} else {
 		long err;
@@ -316,7 +217,7 @@ __noinline int emit(struct rf_label *label)
 			err = bpf_ringbuf_output(&denials, event, size, 0);
 		outcome = err ? LOST_RING : WRITTEN;
 		if (!err)
-			expect_repeats(stream, event->tag);
+			rf_meter_expect(stream, event->tag);
 	}
 	count(label->slot, label->session, event->decision, event->reason, outcome);
 	return 0;
@@ -416,7 +317,8 @@ static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 	meter = meter_of(slot, id);
 	rf_verdict_begin(&verdict, want);
 	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
-	if (meter && charge(&meter->stream[RF_STREAM_DENIALS], bpf_ktime_get_boot_ns(), size)) {
+	if (meter &&
+	    rf_meter_charge(&meter->stream[RF_STREAM_DENIALS], bpf_ktime_get_boot_ns(), size)) {
 		event = bpf_ringbuf_reserve(&denials, size, 0);
 		outcome = event ? WRITTEN : LOST_RING;
 		if (event) {
