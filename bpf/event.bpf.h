@@ -122,13 +122,14 @@ __noinline int event_tag(struct rf_event *event)
 	rf_sip_add(&s, (__u64)BPF_CORE_READ(task, mm));
 	for (i = EVENT_WORD(session); i < EVENT_WORD(exe); i++)
 		rf_sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
-	for (i = 0; i < RF_EVENT_PATH / 8; i++) {
-		if (i * 8 >= len)
+	/* What an earlier event left behind the path, in its last word. */
+	for (i = 0; i < 7; i++)
+		if (len + i < RF_EVENT_PATH)
+			event->path[(len + i) & (RF_EVENT_PATH - 1)] = 0;
+	for (i = 0; i < RF_EVENT_PATH; i += 8) {
+		if (i >= len)
 			break;
-		next = word[EVENT_WORD(path) + (i & (RF_EVENT_PATH / 8 - 1))];
-		if (len - i * 8 < 8)
-			next &= (1ull << (len & 7) * 8) - 1;
-		rf_sip_add(&s, next);
+		rf_sip_add(&s, word[EVENT_WORD(path) + (i & (RF_EVENT_PATH - 1)) / 8]);
 	}
 	next = rf_sip_end(&s);
 	event->tag = RF_REPEAT_TAG(next) ? next : RF_REPEAT_COUNT + 1;
@@ -152,7 +153,7 @@ enum outcome {
 	LOST_RING,
 };
 
-static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u8 reason,
+static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u32 reason,
 				  enum outcome outcome)
 {
 	struct rf_counters *c = bpf_map_lookup_elem(&counters, &slot);
@@ -169,8 +170,10 @@ static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u8
 		__sync_fetch_and_add(&c->lost[RF_LOSS_RATE], 1);
 	else
 		__sync_fetch_and_add(&c->lost[RF_LOSS_RING], 1);
+	rf_meter_opaque(reason);
 	if (decision == RF_ALLOW || reason >= RF_REASONS)
 		return;
+	rf_meter_opaque(reason); /* the very register that was compared is the index */
 	if (decision == RF_WOULD_DENY)
 		__sync_fetch_and_add(&c->would_deny[reason], 1);
 	else
@@ -198,6 +201,7 @@ __noinline int emit(struct rf_label *label)
 		return 0;
 	allowed = event->decision == RF_ALLOW;
 	stream = allowed ? &meter->stream[RF_STREAM_OTHERS] : &meter->stream[RF_STREAM_DENIALS];
+	rf_meter_opaque(stream);
 	event_tag(event);
 	size = event->path_len;
 	if (size > RF_EVENT_PATH)

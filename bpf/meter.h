@@ -66,11 +66,18 @@ static __always_inline __u64 rf_sip_end(struct rf_sip *s)
 
 /* ---- equal acts -------------------------------------------------------- */
 
+/* Keeps the compiler from mixing this with other arithmetic: 6.1's verifier loses its bounds. */
+#define rf_meter_opaque(var) asm volatile("" : "+r"(var))
+
 #define rf_meter_read(word) (*(const volatile __u64 *)(word))
 
 static __always_inline __u64 *rf_meter_cell(struct rf_meter_stream *stream, __u64 tag, __u32 way)
 {
-	return &stream->repeats[(tag & (RF_REPEAT_SETS - 1)) * RF_REPEAT_WAYS + way];
+	__u64 first = tag * RF_REPEAT_WAYS;
+
+	rf_meter_opaque(first);
+	first &= RF_REPEATS - RF_REPEAT_WAYS;
+	return &stream->repeats[first + way];
 }
 
 /* Has an equal act been told? Then this one is counted there. */
