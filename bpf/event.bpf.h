@@ -111,7 +111,7 @@ __noinline int event_tag(struct rf_event *event)
 	const event_word *word = (const event_word *)event;
 	__u64 next;
 	struct rf_sip s;
-	__u32 i, len;
+	__u32 i, len, at;
 
 	if (!event)
 		return 0;
@@ -123,9 +123,13 @@ __noinline int event_tag(struct rf_event *event)
 	for (i = EVENT_WORD(session); i < EVENT_WORD(exe); i++)
 		rf_sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
 	/* What an earlier event left behind the path, in its last word. */
-	for (i = 0; i < 7; i++)
-		if (len + i < RF_EVENT_PATH)
-			event->path[(len + i) & (RF_EVENT_PATH - 1)] = 0;
+	for (i = 0; i < 7; i++) {
+		at = len + i;
+		if (at >= RF_EVENT_PATH)
+			break;
+		rf_meter_opaque(at);
+		event->path[at & (RF_EVENT_PATH - 1)] = 0;
+	}
 	for (i = 0; i < RF_EVENT_PATH; i += 8) {
 		if (i >= len)
 			break;

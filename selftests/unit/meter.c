@@ -70,6 +70,11 @@ static void counting(void **state)
 	/* Another tag, the same tag in another set. */
 	assert_false(rf_meter_repeated(&stream, tag + RF_REPEAT_COUNT + 1));
 	assert_false(rf_meter_repeated(&stream, tag + 1));
+	stream.repeats[8 * RF_REPEAT_WAYS] = RF_REPEAT_TAG(tag); /* of the next set */
+	stream.repeats[6 * RF_REPEAT_WAYS] = RF_REPEAT_TAG(tag);
+	cell[0] = 0;
+	assert_false(rf_meter_repeated(&stream, tag));
+	cell[0] = RF_REPEAT_TAG(tag) | 2;
 	/* A full count is told as another event. */
 	cell[0] |= RF_REPEAT_COUNT;
 	assert_false(rf_meter_repeated(&stream, tag));
