@@ -280,10 +280,11 @@ static int act_loop(char **args)
 	return EXPECTED;
 }
 
-/* files PREFIX MODE COUNT: open PREFIX0 to PREFIX(COUNT - 1); any success is exit 0, all EXPECTED exit 10 */
+/* files PREFIX MODE COUNT: open PREFIX0 to PREFIX(COUNT - 1), all; any success is exit 0, all EXPECTED exit 10 */
 static int act_files(char **args)
 {
 	long n = strtol(args[2], NULL, 10);
+	int status = EXPECTED;
 	char name[256];
 
 	for (long i = 0; i < n; i++) {
@@ -291,10 +292,14 @@ static int act_files(char **args)
 
 		snprintf(name, sizeof(name), "%s%ld", args[0], i);
 		fd = open(name, flags_of(args[1]));
-		if (fd >= 0 || errno != expected)
+		if (fd < 0 && errno != expected)
 			return result(fd);
+		if (fd >= 0) {
+			status = ALLOWED;
+			close(fd);
+		}
 	}
-	return EXPECTED;
+	return status;
 }
 
 /*
