@@ -253,7 +253,7 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	event->decision = !verdict->missing ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
+	event->decision = !rf_verdict_denies(verdict) ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
 	event->op = op;
 	event->reason = verdict->reason;
 	event->flags = 0;
@@ -281,7 +281,7 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	struct rf_walk *walk = &label->walk;
 	struct rf_event *event = &label->event;
 	bool audit = word & RF_WORD_AUDIT;
-	bool denied = walk->verdict.missing;
+	bool denied = rf_verdict_denies(&walk->verdict);
 
 	if (!denied && !(word & RF_WORD_LOG_ALL))
 		return 0;
@@ -306,10 +306,10 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 }
 
 /*
- * A task of a session that cannot be labelled: denied in every mode, and said. The
- * errno is the caller's, who returns it as it is.
+ * Report what no policy was asked about, as a task of a session that cannot be
+ * labelled: denied in every mode. The errno is the caller's, who returns it as it is.
  */
-static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
+static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 {
 	const __u32 size = __builtin_offsetof(struct rf_event, path);
 	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
@@ -324,7 +324,7 @@ static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 	id = READ_ONCE(session->id);
 	meter = meter_of(slot, id);
 	rf_verdict_begin(&verdict, want);
-	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
+	rf_verdict_fail(&verdict, reason);
 	if (meter &&
 	    rf_meter_charge(&meter->stream[RF_STREAM_DENIALS], bpf_ktime_get_boot_ns(), size)) {
 		event = bpf_ringbuf_reserve(&denials, size, 0);
@@ -337,7 +337,7 @@ static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 			bpf_ringbuf_submit(event, 0);
 		}
 	}
-	count(slot, id, RF_DENY, RF_REASON_NO_STORAGE, outcome);
+	count(slot, id, RF_DENY, reason, outcome);
 }
 
 #endif

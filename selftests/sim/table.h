@@ -5,9 +5,12 @@
  *	| ringfence: 1                          the policy's lines, behind "| "
  *	read  /usr/bin/ls  allow 5              op, object, verdict, line of the rule
  *	write /usr/bin/ls  deny default         or "default"; or "partly" of its rights
+ *	read  /etc = /x    allow 5 would-deny 9 names of one object; what audited rules
+ *	                                        would change, and the line of theirs
  *
  * A "|" after an act begins another policy; # begins a comment. In an object \xNN is
- * a byte. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values. A policy
+ * a byte. Each policy is compiled in groups of its paths as well (policy/rules.h): the
+ * verdicts must be the same. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values. A policy
  * can extend the shipped profiles.
  */
 #ifndef RF_SELFTESTS_TABLE_H
@@ -22,6 +25,7 @@
 #include "policy/explain.h"
 #include "policy/image.h"
 #include "policy/policy.h"
+#include "policy/rules.h"
 
 static const char *variable(void *userdata, const char *name, bool env)
 {
@@ -69,18 +73,37 @@ static const struct rf_policy_env env = {
 struct subject {
 	void *image; /* NULL: not yet, or the policy has errors */
 	size_t size;
+	void *grouped; /* the same, path rules in groups */
 	char why[512];
+	char warning[512]; /* the first: "LINE: message" */
+};
+
+/* What an act is done to: an address, or a file by one or several names. */
+#define NAMES 4
+struct names {
+	struct rf_object object; /* its path is the first name */
+	const char *paths[NAMES];
+	size_t n;
 };
 
 /* How an act is judged: by the host's code, or by the same code in the kernel. */
-typedef int judge_function(const struct subject *s, const struct rf_object *object,
+typedef int judge_function(const struct subject *s, const struct names *names,
 			   struct rf_explanation *ret_explanation);
 static judge_function *t_judge;
+
+static int judge_on_host(const struct subject *s, const struct names *names,
+			 struct rf_explanation *ret_explanation)
+{
+	if (!names->object.rights)
+		return rf_explain_net(s->image, &names->object.target, ret_explanation);
+	return rf_explain(s->image, names->object.rights, names->paths, names->n, ret_explanation);
+}
 
 static void clear(struct subject *s)
 {
 	free(s->image);
-	s->image = NULL;
+	free(s->grouped);
+	s->image = s->grouped = NULL;
 }
 
 /* From text to an image that passed the verifier. */
@@ -88,15 +111,24 @@ static void compile(struct subject *s, const char *file, const char *text, size_
 {
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
+	size_t size;
 	int r;
 
 	clear(s);
-	*s->why = 0;
+	*s->why = *s->warning = 0;
 	r = rf_policy_parse(file, text, n, &env, &diags, &policy);
 	if (!r)
 		r = rf_policy_compile(policy, &diags, &s->image, &s->size);
 	if (!r)
 		r = rf_image_verify(s->image, s->size, &diags);
+	for (size_t i = 0; i < diags.n && !*s->warning; i++)
+		if (diags.items[i].severity == RF_WARNING)
+			snprintf(s->warning, sizeof(s->warning), "%u: %s", diags.items[i].line,
+				 diags.items[i].message);
+	if (!r)
+		r = rf_policy_compile_without(policy, 0, true, &diags, &s->grouped, &size);
+	if (!r)
+		r = rf_image_verify(s->grouped, size, &diags);
 	for (size_t i = 0; r && i < diags.n; i++) {
 		char *line = rf_diag_text(&diags.items[i]);
 
@@ -126,21 +158,74 @@ static void unescape(char *text)
 	*to = 0;
 }
 
+/* "NAME" or "NAME = NAME". */
+static int parse_names(const char *op, char *text, struct rf_arena *arena, struct names *ret_names,
+		       struct rf_pattern_error *error)
+{
+	struct names names = {0};
+	int r;
+
+	for (char *next = text; next; text = next) {
+		struct rf_object object;
+
+		next = strstr(text, " = ");
+		if (next) {
+			*next = 0;
+			next += strlen(" = ");
+		}
+		unescape(text);
+		if (names.n == NAMES)
+			return -E2BIG;
+		r = rf_object_parse(op, text, arena, &object, error);
+		if (r)
+			return r;
+		if (!names.n)
+			names.object = object;
+		names.paths[names.n++] = object.path;
+	}
+	*ret_names = names;
+	return 0;
+}
+
+/* Is it the same as in groups? */
+static bool same_grouped(const struct subject *s, const struct names *names,
+			 const struct rf_verdict *v)
+{
+	const struct subject grouped = {.image = s->grouped};
+	struct rf_explanation e;
+
+	return !judge_on_host(&grouped, names, &e) && e.verdict.missing == v->missing &&
+	       e.verdict.reason == v->reason && e.verdict.name == v->name &&
+	       rf_verdict_audited(&e.verdict) == rf_verdict_audited(v);
+}
+
+/* " would-deny 9", or nothing. */
+static void add_audited(const struct subject *s, const struct rf_verdict *v, char *out, size_t size)
+{
+	__u8 audited = rf_verdict_audited(v);
+	struct rf_image_rule rule;
+
+	if (audited && rf_image_rule(s->image, v->audited_rule, &rule))
+		snprintf(out, size, " %s %u",
+			 audited == RF_WOULD_DENY ? "would-deny" : "would-allow", rule.line);
+}
+
 /* "allow 5", "deny default", or what is wrong with the question. */
 static void answer(const struct subject *s, const char *op, char *object, char *out, size_t size)
 {
 	struct rf_arena arena = {0};
-	struct rf_pattern_error error;
-	struct rf_object parsed;
+	struct rf_pattern_error error = {0};
 	struct rf_explanation e;
+	struct names names;
 
-	unescape(object);
 	if (!s->image)
 		snprintf(out, size, "no policy");
-	else if (rf_object_parse(op, object, &arena, &parsed, &error))
+	else if (parse_names(op, object, &arena, &names, &error))
 		snprintf(out, size, "error %s", error.message);
-	else if (t_judge(s, &parsed, &e))
+	else if (t_judge(s, &names, &e))
 		snprintf(out, size, "error no path");
+	else if (!same_grouped(s, &names, &e.verdict))
+		snprintf(out, size, "error other in groups");
 	else {
 		int n = snprintf(out, size, "%s ",
 				 !e.verdict.missing		       ? "allow"
@@ -148,9 +233,10 @@ static void answer(const struct subject *s, const char *op, char *object, char *
 								       : "partly");
 
 		if (e.has_rule)
-			snprintf(out + n, size - n, "%u", e.rule.line);
+			n += snprintf(out + n, size - n, "%u", e.rule.line);
 		else
-			snprintf(out + n, size - n, "default");
+			n += snprintf(out + n, size - n, "default");
+		add_audited(s, &e.verdict, out + n, size - n);
 	}
 	rf_arena_done(&arena);
 }
@@ -162,10 +248,20 @@ struct table {
 	unsigned int failures, acts, policies;
 };
 
-/* "op object verdict rule": the object may hold blanks. */
+/* Where the last word of `text` begins that ends before `end`; NULL if it is the first. */
+static char *word_before(char *text, char *end)
+{
+	while (end > text && end[-1] == ' ')
+		end--;
+	while (end > text && end[-1] != ' ')
+		end--;
+	return end > text ? end : NULL;
+}
+
+/* "op object verdict rule [would-... rule]": the object may hold blanks. */
 static bool split(char *line, char **op, char **object, char **expected)
 {
-	char *end, *verdict;
+	char *verdict = NULL, *end;
 
 	*op = line;
 	*object = line + strcspn(line, " \t");
@@ -173,20 +269,18 @@ static bool split(char *line, char **op, char **object, char **expected)
 		return false;
 	*(*object)++ = 0;
 	*object += strspn(*object, " \t");
-	end = strrchr(*object, ' ');
-	if (!end)
-		return false;
-	while (end > *object && end[-1] == ' ')
-		memmove(end - 1, end, strlen(end) + 1), end--;
-	*end = 0;
-	verdict = strrchr(*object, ' ');
-	*end = ' ';
+	end = *object + strlen(*object);
+	do {
+		char *rule = word_before(*object, end);
+
+		verdict = rule ? word_before(*object, rule) : NULL;
+		end = verdict;
+	} while (verdict && !strncmp(verdict, "would-", strlen("would-")));
 	if (!verdict)
 		return false;
-	*expected = verdict + 1;
-	while (verdict > *object && verdict[-1] == ' ')
-		verdict--;
-	*verdict = 0;
+	*expected = verdict;
+	for (end = verdict; end[-1] == ' ';)
+		*--end = 0;
 	return true;
 }
 
