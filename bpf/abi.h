@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#define RF_ABI_VERSION 2
+#define RF_ABI_VERSION 3
 
 /* Limits. At each of them a session is denied, never let through. */
 #define RF_MAX_SESSIONS 4096 /* session slots */
@@ -138,6 +138,7 @@ struct rf_global {
 	__u32 generation; /* raised whenever a session starts or ends */
 	__u64 next_session;
 	__u64 next_policy;
+	__u64 key[2]; /* secret: of the tags of events */
 	__u64 cgroups[RF_CGROUPS];
 };
 
@@ -326,12 +327,71 @@ struct rf_rule {
 #define RF_RULE_WORDS 2
 #define RF_RULE_GROUP 0x1 /* it stands for the paths that follow it, too */
 
-/* Counters of a session (per-CPU array `counters`, index = slot). */
+/* Two rings, because a ring has no reservation: allowed acts cannot push out denials. */
+enum rf_stream {
+	RF_STREAM_DENIALS, /* would-deny and would-allow, too */
+	RF_STREAM_OTHERS,
+	RF_STREAMS,
+};
+#define RF_RING_BYTES (1u << 20) /* of each */
+
+/*
+ * What a session may put into each ring: a quarter of it at once (574 usual denials of
+ * 456 bytes, or 106 of the longest), then 122,070 bytes (267 usual denials) a second. So
+ * no session fills a ring before the daemon, which is woken by the first event, has not
+ * read it for 6 seconds; other sessions are told meanwhile.
+ */
+#define RF_BUDGET_BYTES (RF_RING_BYTES / 4)
+#define RF_BUDGET_NS 8192 /* each byte's share of time */
+#define RF_BUDGET_SPAN ((__u64)RF_BUDGET_BYTES * RF_BUDGET_NS)
+#define RF_RECORD_HEAD 8 /* bytes that a ring adds to a record */
+
+/*
+ * Equal acts are told once and then counted: a cell of `repeats` holds the tag of an
+ * event that has been written and, in its low bits, how many equal ones followed. The
+ * daemon takes these numbers about each second, and empties the cells that stay at 0. A
+ * cell with a number is nobody else's, so none is ever dropped.
+ *
+ * The tag is a hash, under a key that no session knows, of all that makes two acts
+ * equal. Its low bits say in which set of cells it may be, the others are in the cell.
+ */
+#define RF_REPEAT_SETS 16
+#define RF_REPEAT_WAYS 4
+#define RF_REPEATS (RF_REPEAT_SETS * RF_REPEAT_WAYS)
+#define RF_REPEAT_COUNT 0xffffffull
+#define RF_REPEAT_TAG(word) ((word) & ~RF_REPEAT_COUNT)
+
+/*
+ * Of each session (array `meters`, index = slot, mapped by the daemon). The last one is
+ * for tasks whose session has ended: they cannot use up what a later one in the slot has.
+ */
+struct rf_meter {
+	__u64 session; /* whose it is */
+	struct rf_meter_stream {
+		__u64 due; /* when all that was written has had its share of time; boottime */
+		__u64 repeats[RF_REPEATS];
+	} stream[RF_STREAMS];
+};
+#define RF_METER_ENDED RF_MAX_SESSIONS
+#define RF_METERS (RF_MAX_SESSIONS + 1)
+
+/* Why an event is not told. */
+enum rf_loss {
+	RF_LOSS_RATE, /* the session's budget was used up */
+	RF_LOSS_RING, /* no room in the ring */
+	RF_LOSSES,
+};
+
+/*
+ * Counters of a session (per-CPU array `counters`, index = slot). Once no task of it is
+ * left, seen = written + coalesced + the sum of lost.
+ */
 struct rf_counters {
 	__u64 session; /* whose they are */
 	__u64 seen; /* events that were due */
 	__u64 written;
-	__u64 lost; /* no room in the ring */
+	__u64 coalesced; /* added to an equal one */
+	__u64 lost[RF_LOSSES];
 	__u64 denied[RF_REASONS];
 	__u64 would_deny[RF_REASONS];
 };
@@ -345,6 +405,7 @@ struct rf_event {
 	__u32 pid, tgid; /* thread and process, initial pid namespace */
 	__u32 ns_pid; /* process, its own pid namespace */
 	__u32 uid;
+	__u64 tag; /* the same for equal acts, see struct rf_meter; 0: equal to none */
 	__u8 decision; /* enum rf_decision */
 	__u8 op; /* enum rf_op */
 	__u8 reason; /* enum rf_reason */
@@ -379,7 +440,8 @@ struct rf_event {
 RF_ASSERT("slots fit a cgroup's word", RF_MAX_SESSIONS < 0x1fff);
 RF_ASSERT("ids fit a cgroup's word", RF_CGROUP_BITS + 22 == 32);
 RF_ASSERT("session", sizeof(struct rf_session) == 32);
-RF_ASSERT("global", sizeof(struct rf_global) == 24 + 8 * RF_CGROUPS);
+RF_ASSERT("global", sizeof(struct rf_global) == 40 + 8 * RF_CGROUPS);
+RF_ASSERT("meter", sizeof(struct rf_meter) == 8 + RF_STREAMS * 8 * (1 + RF_REPEATS));
 RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
 RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);
 RF_ASSERT("identity", sizeof(struct rf_identity) == 48);
@@ -389,7 +451,7 @@ RF_ASSERT("leaf", sizeof(struct rf_leaf) == 8);
 RF_ASSERT("port", sizeof(struct rf_port) == 8);
 RF_ASSERT("accept", sizeof(struct rf_accept) == 8 * RF_ACCEPT_WORDS);
 RF_ASSERT("rule", sizeof(struct rf_rule) == 8 * RF_RULE_WORDS);
-RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 400);
-RF_ASSERT("event", sizeof(struct rf_event) == 400 + RF_EVENT_PATH);
+RF_ASSERT("event head", __builtin_offsetof(struct rf_event, path) == 408);
+RF_ASSERT("event", sizeof(struct rf_event) == 408 + RF_EVENT_PATH);
 
 #endif

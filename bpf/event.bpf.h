@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a verdict to the hook's answer: counters, the event, the errno. Every hook
- * ends in one of these calls.
+ * From a verdict to the hook's answer: the event, the counters, the errno. Every hook
+ * ends in one of these calls. Events are told once, within the session's budget
+ * (struct rf_meter): all that is done to it is atomic, since any task may preempt us.
  */
 #ifndef RF_BPF_EVENT_H
 #define RF_BPF_EVENT_H
 
 #include "bpf/label.bpf.h"
 #include "bpf/maps.bpf.h"
+#include "bpf/meter.h"
 
 /* The names of the walk as "/a/b", from the anchor down; cut where the room ends. */
 __noinline int event_path(struct rf_walk *walk, struct rf_event *event)
@@ -96,26 +98,137 @@ whole:
 	return 0;
 }
 
-static __always_inline void count(__u32 slot, __u64 session, const struct rf_verdict *verdict,
-				  bool audit, bool written)
+typedef __u64 __attribute__((may_alias)) event_word;
+#define EVENT_WORD(field) (__builtin_offsetof(struct rf_event, field) / 8)
+
+/*
+ * The event's tag: of all its words but the time, the thread and the text of the
+ * program, which its memory stands for: an execve changes it.
+ */
+__noinline int event_tag(struct rf_event *event)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const event_word *word = (const event_word *)event;
+	__u64 next;
+	struct rf_sip s;
+	__u32 i, len, at;
+
+	if (!event)
+		return 0;
+	event->tag = 0;
+	event->exe_len = 0;
+	len = event->path_len;
+	rf_sip_begin(&s, global.key);
+	rf_sip_add(&s, (__u64)BPF_CORE_READ(task, mm));
+	for (i = EVENT_WORD(session); i < EVENT_WORD(exe); i++)
+		rf_sip_add(&s, i == EVENT_WORD(pid) ? event->tgid : word[i]);
+	/* What an earlier event left behind the path, in its last word. */
+	for (i = 0; i < 7; i++) {
+		at = len + i;
+		if (at >= RF_EVENT_PATH)
+			break;
+		rf_meter_opaque(at);
+		event->path[at & (RF_EVENT_PATH - 1)] = 0;
+	}
+	for (i = 0; i < RF_EVENT_PATH; i += 8) {
+		if (i >= len)
+			break;
+		rf_sip_add(&s, word[EVENT_WORD(path) + (i & (RF_EVENT_PATH - 1)) / 8]);
+	}
+	next = rf_sip_end(&s);
+	event->tag = RF_REPEAT_TAG(next) ? next : RF_REPEAT_COUNT + 1;
+	return 0;
+}
+
+static __always_inline struct rf_meter *meter_of(__u32 slot, __u64 session)
+{
+	struct rf_meter *meter = bpf_map_lookup_elem(&meters, &slot);
+	__u32 ended = RF_METER_ENDED;
+
+	if (meter && READ_ONCE(meter->session) == session)
+		return meter;
+	return bpf_map_lookup_elem(&meters, &ended);
+}
+
+enum outcome {
+	WRITTEN,
+	COALESCED,
+	LOST_RATE,
+	LOST_RING,
+};
+
+static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u32 reason,
+				  enum outcome outcome)
 {
 	struct rf_counters *c = bpf_map_lookup_elem(&counters, &slot);
-	__u32 reason = verdict->reason;
 
 	if (!c || c->session != session)
 		return;
 	/* Another task on this CPU may preempt us here, hence atomic. */
 	__sync_fetch_and_add(&c->seen, 1);
-	if (written)
+	if (outcome == WRITTEN)
 		__sync_fetch_and_add(&c->written, 1);
+	else if (outcome == COALESCED)
+		__sync_fetch_and_add(&c->coalesced, 1);
+	else if (outcome == LOST_RATE)
+		__sync_fetch_and_add(&c->lost[RF_LOSS_RATE], 1);
 	else
-		__sync_fetch_and_add(&c->lost, 1);
-	if (!rf_verdict_denies(verdict) || reason >= RF_REASONS)
+		__sync_fetch_and_add(&c->lost[RF_LOSS_RING], 1);
+	rf_meter_opaque(reason);
+	if (decision == RF_ALLOW || reason >= RF_REASONS)
 		return;
-	if (audit)
+	rf_meter_opaque(reason); /* the very register that was compared is the index */
+	if (decision == RF_WOULD_DENY)
 		__sync_fetch_and_add(&c->would_deny[reason], 1);
 	else
 		__sync_fetch_and_add(&c->denied[reason], 1);
+}
+
+/*
+ * Tell the label's event, which is complete but for its tag and program: count it with
+ * an equal one, or write it if the session's budget and the ring have room.
+ */
+__noinline int emit(struct rf_label *label)
+{
+	struct rf_meter_stream *stream;
+	struct rf_event *event;
+	struct rf_meter *meter;
+	enum outcome outcome;
+	bool allowed;
+	__u32 size;
+
+	if (!label)
+		return 0;
+	event = &label->event;
+	meter = meter_of(label->slot, label->session);
+	if (!meter)
+		return 0;
+	allowed = event->decision == RF_ALLOW;
+	stream = allowed ? &meter->stream[RF_STREAM_OTHERS] : &meter->stream[RF_STREAM_DENIALS];
+	rf_meter_opaque(stream);
+	event_tag(event);
+	size = event->path_len;
+	if (size > RF_EVENT_PATH)
+		size = RF_EVENT_PATH;
+	size += __builtin_offsetof(struct rf_event, path);
+	if (rf_meter_repeated(stream, event->tag)) {
+		outcome = COALESCED;
+	} else if (!rf_meter_charge(stream, event->time, size)) {
+		outcome = LOST_RATE;
+	} else {
+		long err;
+
+		event_exe(event);
+		if (allowed)
+			err = bpf_ringbuf_output(&others, event, size, 0);
+		else
+			err = bpf_ringbuf_output(&denials, event, size, 0);
+		outcome = err ? LOST_RING : WRITTEN;
+		if (!err)
+			rf_meter_expect(stream, event->tag);
+	}
+	count(label->slot, label->session, event->decision, event->reason, outcome);
+	return 0;
 }
 
 static __always_inline void event_head(struct rf_event *event, __u64 session, __u8 op,
@@ -150,6 +263,12 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 	event->anchor_name = verdict->name;
 	event->path_len = 0;
 	event->magic = 0;
+	event->tag = 0;
+	event->exe_len = 0;
+	event->port = 0;
+	event->proto = 0;
+	event->family = 0;
+	__builtin_memset(event->address, 0, sizeof(event->address));
 }
 
 /*
@@ -163,8 +282,6 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	struct rf_event *event = &label->event;
 	bool audit = word & RF_WORD_AUDIT;
 	bool denied = rf_verdict_denies(&walk->verdict);
-	__u32 size;
-	long err;
 
 	if (!denied && !(word & RF_WORD_LOG_ALL))
 		return 0;
@@ -181,17 +298,8 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
 		event->flags |= walk->place == RF_DETACHED ? RF_EVENT_DETACHED : RF_EVENT_NO_ANCHOR;
 	}
-	event_exe(event);
 	event_path(walk, event);
-	size = event->path_len;
-	if (size > RF_EVENT_PATH)
-		size = RF_EVENT_PATH;
-	size += __builtin_offsetof(struct rf_event, path);
-	if (denied)
-		err = bpf_ringbuf_output(&denials, event, size, 0);
-	else
-		err = bpf_ringbuf_output(&others, event, size, 0);
-	count(label->slot, label->session, &walk->verdict, audit, !err);
+	emit(label);
 	if (denied && !audit)
 		return -EACCES;
 	return 0;
@@ -203,26 +311,33 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
  */
 static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 {
+	const __u32 size = __builtin_offsetof(struct rf_event, path);
 	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
 	struct rf_verdict verdict = {};
+	enum outcome outcome = LOST_RATE;
 	struct rf_event *event;
+	struct rf_meter *meter;
 	__u64 id;
 
 	if (!session)
 		return;
 	id = READ_ONCE(session->id);
+	meter = meter_of(slot, id);
 	rf_verdict_begin(&verdict, want);
 	rf_verdict_fail(&verdict, reason);
-	event = bpf_ringbuf_reserve(&denials, __builtin_offsetof(struct rf_event, path), 0);
-	if (event) {
-		event_head(event, id, op, &verdict, false);
-		event->policy = 0;
-		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
-		event->flags = RF_EVENT_NO_ANCHOR;
-		event->exe_len = 0;
-		bpf_ringbuf_submit(event, 0);
+	if (meter &&
+	    rf_meter_charge(&meter->stream[RF_STREAM_DENIALS], bpf_ktime_get_boot_ns(), size)) {
+		event = bpf_ringbuf_reserve(&denials, size, 0);
+		outcome = event ? WRITTEN : LOST_RING;
+		if (event) {
+			event_head(event, id, op, &verdict, false);
+			event->policy = 0;
+			__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
+			event->flags = RF_EVENT_NO_ANCHOR;
+			bpf_ringbuf_submit(event, 0);
+		}
 	}
-	count(slot, id, &verdict, false, event);
+	count(slot, id, RF_DENY, reason, outcome);
 }
 
 #endif

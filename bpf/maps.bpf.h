@@ -136,15 +136,22 @@ struct {
 	__type(value, struct rf_counters);
 } counters SEC(".maps");
 
-/* Two rings, because a ring has no reservation: allowed acts cannot push out denials. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RF_METERS);
+	__type(key, __u32);
+	__type(value, struct rf_meter);
+} meters SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, RF_RING_BYTES);
 } denials SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, RF_RING_BYTES);
 } others SEC(".maps");
 
 #endif

@@ -72,7 +72,7 @@ __attribute__((format(printf, 2, 3))) int command_misused(const struct command *
 /* "ringfence: message" on stderr, control characters escaped. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 
-/* Text that may hold anything, control characters escaped: a terminal must not obey it. */
+/* Text that may hold anything, made clean by rf_clean(): a terminal must not obey it. */
 void print_clean(const char *text, FILE *to);
 
 /* Diagnostics of at least a severity on stderr; all as a JSON array (NULL on no memory). */
@@ -89,7 +89,7 @@ long long json_number(const json_t *object, const char *name);
 /* ANSI colours: on a terminal, and not if NO_COLOR is set. */
 bool use_colour(FILE *to);
 
-/* Text in aligned columns. A cell is copied, what comes too late for a row is ignored. */
+/* Text in aligned columns. A cell is copied clean, what comes too late for a row is ignored. */
 #define TABLE_COLUMNS 10
 struct table {
 	unsigned int columns;

@@ -5,21 +5,14 @@
 #include <unistd.h>
 
 #include "tools/command.h"
+#include "user/text.h"
 
-/*
- * Names of files and arguments may hold anything; a terminal must not obey it.
- * Control characters are those below a space, DEL, and U+0080 to U+009F.
- */
+/* Names of files and arguments may hold anything; a terminal must not obey it. */
 void print_clean(const char *text, FILE *to)
 {
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		bool c1 = *c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0;
+	_cleanup_free_ char *clean = rf_clean(text);
 
-		if (*c < 0x20 || *c == 0x7f || c1)
-			fprintf(to, "\\x%02x", c1 ? *++c : *c);
-		else
-			putc(*c, to);
-	}
+	fputs(clean ? clean : "no memory", to);
 }
 
 __attribute__((format(printf, 2, 0))) static void vsay(const char *prefix, const char *format,
@@ -74,11 +67,16 @@ void print_diags(const struct rf_diags *diags, enum rf_severity least)
 		say("%zu more messages are not shown", diags->omitted);
 }
 
-/* Bytes that are not UTF-8 cannot be in JSON: such a text becomes null. */
+/* Bytes that are not UTF-8 cannot be in JSON: they are escaped. */
 static json_t *text_or_null(const char *text)
 {
+	_cleanup_free_ char *clean = NULL;
 	json_t *value = text ? json_string(text) : NULL;
 
+	if (text && !value)
+		clean = rf_clean(text);
+	if (clean)
+		value = json_string(clean);
 	return value ? value : json_null();
 }
 
@@ -144,7 +142,7 @@ void table_row(struct table *table, const char *const cells[])
 		return;
 	}
 	for (unsigned int i = 0; i < table->columns; i++) {
-		char *copy = strdup(cells[i]);
+		char *copy = rf_clean(cells[i]);
 
 		if (!copy)
 			table->failed = true;
@@ -181,7 +179,7 @@ int table_print(const struct table *table, FILE *to, const char *indent)
 
 		if (column == 0)
 			fputs(indent, to);
-		print_clean(table->cells[i], to);
+		fputs(table->cells[i], to);
 		if (column + 1 == table->columns)
 			putc('\n', to);
 		else

@@ -339,10 +339,13 @@ static char *rights_text(const json_t *event)
 /* The path with dots for what is not known of it; malloc'ed, NULL on no memory. */
 static char *path_text(const json_t *event)
 {
+	const char *path = json_text(event, "path");
+	_cleanup_free_ char *word = rf_quote(path);
 	char *text;
 
-	if (asprintf(&text, "%s%s%s", json_is_true(json_object_get(event, "partial")) ? "..." : "",
-		     json_text(event, "path"),
+	if (!word ||
+	    asprintf(&text, "%s%s%s", json_is_true(json_object_get(event, "partial")) ? "..." : "",
+		     *path ? word : "",
 		     json_is_true(json_object_get(event, "truncated")) ? "..." : "") < 0)
 		return NULL;
 	return text;

@@ -24,8 +24,8 @@
  *   events {session?, follow: bool, past: bool}  -> {} then {event} messages; with past
  *          what the logs hold first, without `session` those of ended sessions too;
  *          without follow, or when the session that was named ends, {done: true}. A
- *          client too slow for its events is told how many it missed: an event with
- *          op "lost" and reason "slow-reader"
+ *          client too slow for its events is told how many acts it missed: for each
+ *          session an event with op "lost" and reason "slow-reader"
  *   status {}             -> {version, abi, pid, kernel, adopted, on_demand, sessions, pins,
  *                             programs: [{name, id, attach}]}
  */

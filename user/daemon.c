@@ -503,7 +503,7 @@ static void on_session_event(void *userdata, struct rf_live_session *session, js
 		/* What will still be read from the log is not sent twice. */
 		if (!own && c->past && rf_past_pending(c->past, name)) {
 			if (!logged)
-				rf_peer_lose(c->peer);
+				rf_peer_lose(c->peer, event);
 			continue;
 		}
 		if (own || c->follow)

@@ -44,6 +44,11 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_BAD_FAMILY] = "bad-family",
 };
 
+static const char *const losses[RF_LOSSES] = {
+	[RF_LOSS_RATE] = "rate",
+	[RF_LOSS_RING] = "ring-full",
+};
+
 static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",
 						    "delete", "attr",	"exec"};
 
@@ -65,6 +70,11 @@ const char *rf_decision_name(unsigned int decision)
 const char *rf_reason_name(unsigned int reason)
 {
 	return name_of(reasons, RF_REASONS, reason);
+}
+
+const char *rf_loss_name(unsigned int loss)
+{
+	return name_of(losses, RF_LOSSES, loss);
 }
 
 char *rf_rights_text(unsigned int rights, char *buf, size_t size)
@@ -322,23 +332,47 @@ static void print_rights(FILE *out, const json_t *rights)
 			fprintf(out, "%s%s", i ? "+" : " ", json_string_value(right));
 }
 
+/* One word of the line, whatever is in it. */
+static void print_word(FILE *out, const char *text)
+{
+	_cleanup_free_ char *word = rf_quote(text);
+
+	fputs(word ? word : "?", out);
+}
+
 static void print_why(FILE *out, const json_t *event)
 {
 	const json_t *rule = json_object_get(event, "rule");
 
-	if (rule)
-		fprintf(out, "  %s:%" JSON_INTEGER_FORMAT ": %s", str(rule, "file"),
+	if (rule) {
+		fputs("  ", out);
+		print_word(out, str(rule, "file"));
+		fprintf(out, ":%" JSON_INTEGER_FORMAT ": %s",
 			json_integer_value(json_object_get(rule, "line")), str(rule, "text"));
-	else if (json_is_true(json_object_get(event, "default")))
+	} else if (json_is_true(json_object_get(event, "default"))) {
 		fprintf(out, "  no rule allows it");
-	else
+	} else {
 		fprintf(out, "  (%s)", str(event, "reason"));
+	}
+}
+
+/* Dots outside of the quotes stand for what is not known of the path. */
+static void print_path(FILE *out, const json_t *event)
+{
+	const char *path = json_string_value(json_object_get(event, "path"));
+
+	if (!path)
+		return;
+	fputs(json_is_true(json_object_get(event, "partial")) ? " ..." : " ", out);
+	print_word(out, path);
+	if (json_is_true(json_object_get(event, "truncated")))
+		fputs("...", out);
 }
 
 char *rf_event_text(const json_t *event, bool colour)
 {
 	const char *verdict = str(event, "verdict"), *op = str(event, "op");
-	const json_t *path = json_object_get(event, "path");
+	json_int_t count = json_integer_value(json_object_get(event, "count"));
 	bool lost = !strcmp(op, "lost");
 	char when[64];
 	char *text = NULL;
@@ -353,18 +387,17 @@ char *rf_event_text(const json_t *event, bool colour)
 	fprintf(out, "%s %s %s%s%s", when, str(event, "session"), colour ? colour_of(verdict) : "",
 		verdict, colour ? "\033[0m" : "");
 	if (lost) {
-		fprintf(out, " %" JSON_INTEGER_FORMAT " events (%s)",
-			json_integer_value(json_object_get(event, "count")), str(event, "reason"));
+		fprintf(out, " %" JSON_INTEGER_FORMAT " events (%s)", count, str(event, "reason"));
 	} else {
 		fprintf(out, " %s", op);
-		if (json_is_string(path))
-			fprintf(out, " %s%s%s",
-				json_is_true(json_object_get(event, "partial")) ? "..." : "",
-				json_string_value(path),
-				json_is_true(json_object_get(event, "truncated")) ? "..." : "");
+		print_path(out, event);
 		print_rights(out, json_object_get(event, "rights"));
+		if (count > 1)
+			fprintf(out, " %" JSON_INTEGER_FORMAT "x", count);
 		print_why(out, event);
-		fprintf(out, "  %s[%" JSON_INTEGER_FORMAT "]", str(event, "comm"),
+		fputs("  ", out);
+		print_word(out, str(event, "comm"));
+		fprintf(out, "[%" JSON_INTEGER_FORMAT "]",
 			json_integer_value(json_object_get(event, "tgid")));
 	}
 	if (fclose(out)) {

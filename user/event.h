@@ -39,6 +39,7 @@ char *rf_event_text(const json_t *event, bool colour);
 const char *rf_op_name(unsigned int op);
 const char *rf_decision_name(unsigned int decision);
 const char *rf_reason_name(unsigned int reason);
+const char *rf_loss_name(unsigned int loss);
 /* "read", "read+modify", ...: into buf of at least 48 bytes, returned. */
 char *rf_rights_text(unsigned int rights, char *buf, size_t size);
 

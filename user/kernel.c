@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -36,6 +37,7 @@ enum map {
 	MAP_ANCHORS,
 	MAP_IMAGES, /* one for each class, in order */
 	MAP_COUNTERS = MAP_IMAGES + RF_CLASSES,
+	MAP_METERS,
 	MAP_DENIALS,
 	MAP_OTHERS,
 	MAP_LABELS,
@@ -53,6 +55,7 @@ static const char *const map_names[MAPS] = {
 	[MAP_IMAGES + RF_CLASS_1M] = "images_1m",
 	[MAP_IMAGES + RF_CLASS_4M] = "images_4m",
 	[MAP_COUNTERS] = "counters",
+	[MAP_METERS] = "meters",
 	[MAP_DENIALS] = "denials",
 	[MAP_OTHERS] = "others",
 	[MAP_LABELS] = "labels",
@@ -75,6 +78,7 @@ struct rf_kernel {
 	int identify;
 	struct rf_global *global; /* mapped */
 	struct rf_session *sessions; /* mapped, RF_MAX_SESSIONS of them */
+	struct rf_meter *meters; /* mapped, RF_METERS of them */
 	struct ring_buffer *rings[2];
 	int poll; /* on both rings */
 	int budget, read; /* of one ring_buffer__consume() */
@@ -142,6 +146,11 @@ static size_t sessions_bytes(void)
 	return RF_MAX_SESSIONS * sizeof(struct rf_session);
 }
 
+static size_t meters_bytes(void)
+{
+	return RF_METERS * sizeof(struct rf_meter);
+}
+
 static int on_event(void *userdata, void *data, size_t size)
 {
 	struct rf_kernel *kernel = userdata;
@@ -187,6 +196,10 @@ static int open_shared(struct rf_kernel *kernel, struct rf_diags *diags)
 	if (r < 0)
 		goto fail;
 	kernel->sessions = memory;
+	r = map_shared(kernel->maps[MAP_METERS], meters_bytes(), &memory);
+	if (r < 0)
+		goto fail;
+	kernel->meters = memory;
 	r = open_rings(kernel);
 	if (r < 0)
 		goto fail;
@@ -229,6 +242,8 @@ void rf_kernel_close(struct rf_kernel *kernel)
 		munmap(kernel->global, sizeof(struct rf_global));
 	if (kernel->sessions)
 		munmap(kernel->sessions, sessions_bytes());
+	if (kernel->meters)
+		munmap(kernel->meters, meters_bytes());
 	for (i = 0; i < MAPS; i++)
 		rf_closep(&kernel->maps[i]);
 	rf_closep(&kernel->identify);
@@ -444,6 +459,7 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 			[MAP_IMAGES + RF_CLASS_1M] = skeleton->maps.images_1m,
 			[MAP_IMAGES + RF_CLASS_4M] = skeleton->maps.images_4m,
 			[MAP_COUNTERS] = skeleton->maps.counters,
+			[MAP_METERS] = skeleton->maps.meters,
 			[MAP_DENIALS] = skeleton->maps.denials,
 			[MAP_OTHERS] = skeleton->maps.others,
 			[MAP_LABELS] = skeleton->maps.labels,
@@ -484,6 +500,11 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 	r = open_shared(kernel, diags);
 	if (r < 0)
 		goto failed;
+	if (getrandom(kernel->global->key, sizeof(kernel->global->key), 0) !=
+	    sizeof(kernel->global->key)) {
+		r = -EIO;
+		goto failed;
+	}
 	kernel->global->abi = RF_ABI_VERSION;
 	kernel->global->next_session = 1;
 	kernel->global->next_policy = 1;
@@ -861,6 +882,18 @@ static int reset_counters(struct rf_kernel *kernel, uint32_t slot, uint64_t id)
 	return r;
 }
 
+/* A task of the slot's last session may still be writing: it is turned away first. */
+static void reset_meter(struct rf_meter *meter, uint64_t id)
+{
+	store(&meter->session, 0);
+	for (int i = 0; i < RF_STREAMS; i++) {
+		store(&meter->stream[i].due, 0);
+		for (int j = 0; j < RF_REPEATS; j++)
+			store(&meter->stream[i].repeats[j], 0);
+	}
+	store(&meter->session, id);
+}
+
 int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *session)
 {
 	struct rf_session *at;
@@ -877,6 +910,7 @@ int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *
 	r = reset_counters(kernel, slot, session->id);
 	if (r < 0)
 		return r;
+	reset_meter(&kernel->meters[slot], session->id);
 	at = &kernel->sessions[slot];
 	store(&at->cgroup, session->cgroup);
 	__atomic_store_n(&at->mnt_ns, session->mnt_ns, __ATOMIC_SEQ_CST);
@@ -952,7 +986,9 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
 		sum.session = all[cpu].session;
 		sum.seen += all[cpu].seen;
 		sum.written += all[cpu].written;
-		sum.lost += all[cpu].lost;
+		sum.coalesced += all[cpu].coalesced;
+		for (i = 0; i < RF_LOSSES; i++)
+			sum.lost[i] += all[cpu].lost[i];
 		for (i = 0; i < RF_REASONS; i++) {
 			sum.denied[i] += all[cpu].denied[i];
 			sum.would_deny[i] += all[cpu].would_deny[i];
@@ -961,6 +997,11 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
 	free(all);
 	*ret_counters = sum;
 	return 0;
+}
+
+struct rf_meter *rf_kernel_meter(struct rf_kernel *kernel, uint32_t slot)
+{
+	return &kernel->meters[slot];
 }
 
 /* ---- events ---------------------------------------------------------------- */

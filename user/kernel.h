@@ -99,6 +99,8 @@ int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_sess
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session);
 /* The sum over CPUs. */
 int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counters *ret_counters);
+/* The session's meter itself, which the kernel's programs change: only by atomic means. */
+struct rf_meter *rf_kernel_meter(struct rf_kernel *kernel, uint32_t slot);
 
 /*
  * Events. Poll rf_kernel_events_fd() for reading, then call rf_kernel_consume(),
@@ -108,7 +110,7 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
  * it is read: fewer than that in all say that everything has been read.
  */
 #define RF_EVENTS_AT_ONCE 256
-#define RF_EVENTS_MAX (2 * (1 << 20) / 128) /* that the rings can hold */
+#define RF_EVENTS_MAX (2 * RF_RING_BYTES / 128) /* that the rings can hold */
 int rf_kernel_events_fd(const struct rf_kernel *kernel);
 int rf_kernel_consume(struct rf_kernel *kernel,
 		      void (*event)(void *userdata, const struct rf_event *event, size_t size),

@@ -25,7 +25,7 @@ struct rf_peer {
 	/* A ring. Replies go in even when it is full for events: a few more than requests. */
 	struct entry queue[2 * RF_PEER_QUEUE];
 	size_t first, n;
-	json_int_t lost;
+	json_t *lost; /* session -> acts that the peer was not told of; NULL: none */
 	bool want_room, finishing, broken;
 };
 
@@ -82,13 +82,24 @@ static int flush(struct rf_peer *peer)
 
 void rf_peer_tell_lost(struct rf_peer *peer)
 {
-	if (!peer->lost)
-		return;
-	push(peer,
-	     json_pack("{s:{s:o, s:s, s:s, s:I}}", "event", "time", rf_event_time(0), "op", "lost",
-		       "reason", "slow-reader", "count", peer->lost),
-	     -1);
-	peer->lost = 0;
+	const char *session;
+	json_t *count;
+	void *next;
+
+	/* Room is kept for replies; what is left over is told when there is more. */
+	json_object_foreach_safe(peer->lost, next, session, count)
+	{
+		if (peer->n >= 2 * RF_PEER_QUEUE - NEARLY_EMPTY)
+			return;
+		push(peer,
+		     json_pack("{s:{s:o, s:s, s:s, s:s, s:O}}", "event", "time", rf_event_time(0),
+			       "session", session, "op", "lost", "reason", "slow-reader", "count",
+			       count),
+		     -1);
+		json_object_del(peer->lost, session);
+	}
+	json_decref(peer->lost);
+	peer->lost = NULL;
 }
 
 static int receive(struct rf_peer *peer)
@@ -164,6 +175,7 @@ void rf_peer_free(struct rf_peer *peer)
 		return;
 	while (peer->n)
 		pop(peer);
+	json_decref(peer->lost);
 	sd_event_source_disable_unref(peer->io);
 	rf_closep(&peer->fd);
 	free(peer);
@@ -181,12 +193,21 @@ void rf_peer_send_event(struct rf_peer *peer, json_t *event)
 	if (message)
 		push(peer, message, -1);
 	else
-		rf_peer_lose(peer);
+		rf_peer_lose(peer, event);
 }
 
-void rf_peer_lose(struct rf_peer *peer)
+void rf_peer_lose(struct rf_peer *peer, const json_t *event)
 {
-	peer->lost++;
+	const char *session = json_string_value(json_object_get(event, "session"));
+	json_int_t count = json_integer_value(json_object_get(event, "count"));
+
+	if (!session) /* a line of a log that is none of ours */
+		session = "?";
+	if (!peer->lost)
+		peer->lost = json_object();
+	count += json_integer_value(json_object_get(peer->lost, session));
+	if (json_object_set_new(peer->lost, session, json_integer(count)))
+		peer->broken = true; /* no memory: it must not go on as if nothing were missing */
 	update(peer);
 }
 

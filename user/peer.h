@@ -35,9 +35,9 @@ void rf_peer_free(struct rf_peer *peer);
 void rf_peer_send(struct rf_peer *peer, json_t *message, int fd);
 /* Queue {"event": event} (borrowed), or count it as lost where the queue is full. */
 void rf_peer_send_event(struct rf_peer *peer, json_t *event);
-/* Count an event that the peer should have got but cannot. */
-void rf_peer_lose(struct rf_peer *peer);
-/* Queue now what is otherwise told once there is room: how many events the peer has lost. */
+/* Count the acts of an event that the peer should have got but cannot. */
+void rf_peer_lose(struct rf_peer *peer, const json_t *event);
+/* Queue now what is otherwise told once there is room: how many acts of each session it has lost. */
 void rf_peer_tell_lost(struct rf_peer *peer);
 /* Call room() when the queue is nearly empty, until it is turned off. */
 void rf_peer_want_room(struct rf_peer *peer, bool wanted);

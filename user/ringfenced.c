@@ -10,10 +10,12 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "policy/util.h"
 #include "user/control.h"
 #include "user/daemon.h"
 #include "user/kernel.h"
 #include "user/run.h"
+#include "user/text.h"
 
 static const char help[] =
 	"usage: ringfenced [--on-demand]\n"
@@ -31,11 +33,12 @@ static const char help[] =
 /* journald reads the priority; a person is spared it. */
 static void to_stderr(void *userdata, int priority, const char *text)
 {
+	_cleanup_free_ char *clean = rf_clean(text);
 	bool *prefix = userdata;
 
 	if (*prefix)
 		fprintf(stderr, "<%d>", priority);
-	fprintf(stderr, "%s%s\n", *prefix ? "" : "ringfenced: ", text);
+	fprintf(stderr, "%s%s\n", *prefix ? "" : "ringfenced: ", clean ? clean : "no memory");
 }
 
 static void to_systemd(void *userdata, const char *state)

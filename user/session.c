@@ -25,6 +25,14 @@
 #define NAME_MAX_POLICY 64 /* bytes of the policy's name in a session's */
 #define LOG_TAIL 65536 /* bytes at the end of a log in which its last line begins */
 
+/* An event that has been told, while equal ones may be counted in the session's meter. */
+struct told {
+	uint64_t tag;
+	json_t *event; /* NULL: a tag of which no event is known */
+	bool fresh; /* it came since the last tick: its cell may not be there yet */
+	bool idle; /* nothing was counted at the last tick */
+};
+
 struct rf_live_session {
 	struct rf_sessions *all;
 	struct rf_session_state state;
@@ -34,6 +42,9 @@ struct rf_live_session {
 	int mnt_ns; /* held, so that its number is not another's */
 	uint64_t unlogged; /* events that the log had no room for, */
 	uint64_t untold; /* and those of them that it does not tell yet */
+	uint64_t forgotten; /* acts equal to an event that is not known */
+	struct told *told;
+	size_t n_told, told_capacity;
 	void *owner;
 	sd_event_source *watch; /* on cgroup.events */
 	sd_event_source *again; /* while it is ending */
@@ -165,6 +176,9 @@ static void session_free(struct rf_live_session *s)
 	rf_closep(&s->log);
 	rf_closep(&s->mnt_ns);
 	free(s->image);
+	for (size_t i = 0; i < s->n_told; i++)
+		json_decref(s->told[i].event);
+	free(s->told);
 	rf_session_state_done(&s->state);
 	free(s);
 }
@@ -300,6 +314,31 @@ static const char *anchor_path(void *userdata, const struct rf_anchor_key *key, 
 	return rf_anchor_names_find(s->state.anchors, s->state.n_anchors, key, name);
 }
 
+static struct told *find_told(struct rf_live_session *s, uint64_t tag)
+{
+	for (size_t i = s->n_told; i-- > 0;)
+		if (s->told[i].tag == RF_REPEAT_TAG(tag))
+			return &s->told[i];
+	return NULL;
+}
+
+/* Where there is no memory, equal acts will be told as forgotten. */
+static void remember(struct rf_live_session *s, uint64_t tag, json_t *event)
+{
+	struct told *told = tag ? find_told(s, tag) : NULL;
+
+	if (!tag)
+		return;
+	if (!told) {
+		if (rf_grow(&s->told, &s->told_capacity, s->n_told + 1, sizeof(*s->told)))
+			return;
+		told = &s->told[s->n_told++];
+		told->event = NULL;
+	}
+	json_decref(told->event);
+	*told = (struct told){RF_REPEAT_TAG(tag), json_incref(event), true, false};
+}
+
 static void on_event(void *userdata, const struct rf_event *event, size_t size)
 {
 	struct rf_sessions *all = userdata;
@@ -325,6 +364,7 @@ static void on_event(void *userdata, const struct rf_event *event, size_t size)
 		.seq = s->state.seq + 1,
 	};
 	json = rf_event_json(event, &context);
+	remember(s, event->tag, json);
 	if (json) {
 		emit(s, json);
 	} else {
@@ -377,21 +417,136 @@ static struct rf_counters counters_of(struct rf_live_session *s)
 	return counters;
 }
 
-/* Put what the kernel had no room for into the stream. */
-static void tell_lost(struct rf_live_session *s, const struct rf_counters *counters)
+static void tell_loss(struct rf_live_session *s, uint64_t count, const char *reason)
 {
 	_cleanup_json_ json_t *event = NULL;
 
-	if (counters->lost <= s->state.lost)
-		return;
-	event = lost_event(s, counters->lost - s->state.lost, "ring-full");
-	if (!event)
-		return; /* told at the next tick */
 	tell_unlogged(s);
-	json_object_set_new(event, "seq", json_integer((json_int_t)s->state.seq + 1));
-	emit(s, event);
-	s->state.lost = counters->lost;
-	save(s);
+	event = lost_event(s, count, reason);
+	if (event) {
+		emit(s, event);
+	} else {
+		s->unlogged += count;
+		s->untold += count;
+	}
+}
+
+/* Put into the stream what the kernel did not write. */
+static void tell_lost(struct rf_live_session *s, const struct rf_counters *counters)
+{
+	bool told = false;
+
+	for (unsigned int i = 0; i < RF_LOSSES; i++) {
+		if (counters->lost[i] <= s->state.lost[i])
+			continue;
+		tell_loss(s, counters->lost[i] - s->state.lost[i], rf_loss_name(i));
+		s->state.lost[i] = counters->lost[i];
+		told = true;
+	}
+	if (told)
+		save(s);
+}
+
+/* The event once more, for `count` acts that were equal to it. */
+static void tell_again(struct rf_live_session *s, json_t *event, uint64_t count)
+{
+	_cleanup_json_ json_t *again = NULL;
+
+	tell_unlogged(s);
+	again = json_copy(event);
+	if (again && !json_object_set_new(again, "time", rf_event_time(0)) &&
+	    !json_object_set_new(again, "seq", json_integer((json_int_t)s->state.seq + 1)) &&
+	    !json_object_set_new(again, "count", json_integer((json_int_t)count))) {
+		emit(s, again);
+	} else {
+		s->unlogged += count;
+		s->untold += count;
+	}
+}
+
+/* Take what has been counted in a cell, and the cell's tag too if no more is to be. */
+static uint64_t take_count(uint64_t *cell, bool all)
+{
+	uint64_t word = all ? __atomic_exchange_n(cell, 0, __ATOMIC_SEQ_CST)
+			    : __atomic_fetch_and(cell, ~RF_REPEAT_COUNT, __ATOMIC_SEQ_CST);
+
+	return word & RF_REPEAT_COUNT;
+}
+
+static void settle_cell(struct rf_live_session *s, uint64_t *cell, bool last)
+{
+	uint64_t word = __atomic_load_n(cell, __ATOMIC_SEQ_CST), count;
+	struct told *told = find_told(s, word);
+
+	if (word & RF_REPEAT_COUNT) {
+		if (!told) {
+			drain(s->all); /* its event was written before the cell */
+			told = find_told(s, word);
+		}
+		if (!told && !last) {
+			/* Or its writer is held up, and so is all behind it: it has until the next time. */
+			remember(s, word, NULL);
+			return;
+		}
+		count = take_count(cell, last || !told || !told->event);
+		if (told && told->event) {
+			told->idle = false;
+			tell_again(s, told->event, count);
+		} else {
+			s->forgotten += count;
+			tell_loss(s, count, "forgotten");
+		}
+	} else if (last || !told || told->idle) {
+		/* If it is counted in just now it stays. */
+		__atomic_compare_exchange_n(cell, &word, 0, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+	} else {
+		told->idle = true;
+	}
+}
+
+static bool in_meter(const struct rf_meter *meter, uint64_t tag)
+{
+	for (int i = 0; i < RF_STREAMS; i++)
+		for (int j = 0; j < RF_REPEATS; j++)
+			if (RF_REPEAT_TAG(meter->stream[i].repeats[j]) == tag)
+				return true;
+	return false;
+}
+
+/* Tell what has been counted of equal acts; with `last` no more will be. */
+static void tell_repeats(struct rf_live_session *s, bool last)
+{
+	struct rf_meter *meter = rf_kernel_meter(s->all->config.kernel, s->state.kernel.slot);
+	size_t kept = 0;
+
+	if (meter->session != s->state.kernel.id)
+		return;
+	for (int i = 0; i < RF_STREAMS; i++)
+		for (int j = 0; j < RF_REPEATS; j++)
+			if (meter->stream[i].repeats[j])
+				settle_cell(s, (uint64_t *)&meter->stream[i].repeats[j], last);
+	for (size_t i = 0; i < s->n_told; i++) {
+		struct told *told = &s->told[i];
+
+		if (told->fresh || in_meter(meter, told->tag)) {
+			told->fresh = false;
+			s->told[kept++] = *told;
+		} else {
+			json_decref(told->event);
+		}
+	}
+	s->n_told = kept;
+}
+
+/* All that has not been told of a session without tasks. */
+static void tell_rest(struct rf_live_session *s, struct rf_counters *ret_counters)
+{
+	drain(s->all);
+	tell_repeats(s, true);
+	*ret_counters = counters_of(s);
+	tell_lost(s, ret_counters);
+	tell_unlogged(s);
 }
 
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
@@ -400,8 +555,10 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 
 	(void)usec;
 	for (size_t i = 0; i < all->n; i++) {
-		struct rf_counters counters = counters_of(all->items[i]);
+		struct rf_counters counters;
 
+		tell_repeats(all->items[i], false);
+		counters = counters_of(all->items[i]);
 		tell_lost(all->items[i], &counters);
 	}
 	return sd_event_source_set_time_relative(source, SECOND);
@@ -411,11 +568,13 @@ static struct rf_session_totals totals_of(struct rf_live_session *s,
 					  const struct rf_counters *counters)
 {
 	struct rf_session_totals totals = {
-		.lost = counters->lost,
+		.lost = s->forgotten,
 		.unlogged = s->unlogged,
 		.killed = s->killed,
 	};
 
+	for (unsigned int i = 0; i < RF_LOSSES; i++)
+		totals.lost += counters->lost[i];
 	for (unsigned int i = 0; i < RF_REASONS; i++) {
 		totals.denied += counters->denied[i];
 		totals.would_deny += counters->would_deny[i];
@@ -882,10 +1041,7 @@ static int try_finish(struct rf_live_session *s)
 
 	if (err)
 		return err;
-	drain(s->all);
-	counters = counters_of(s);
-	tell_lost(s, &counters);
-	tell_unlogged(s);
+	tell_rest(s, &counters);
 	totals = totals_of(s, &counters);
 	finished(s, &totals);
 	return 0;
@@ -967,6 +1123,7 @@ int rf_session_end(struct rf_live_session *s, bool keep, struct rf_session_total
 		if (!try_finish(s))
 			return 0;
 		drain(all);
+		tell_repeats(s, false);
 		counters = counters_of(s);
 		tell_lost(s, &counters);
 		*ret_totals = totals_of(s, &counters);
@@ -1070,7 +1227,9 @@ static int take_over(struct rf_live_session *s)
 	err = rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup);
 	if (err == -ENOENT || err == -ESTALE) {
 		/* Its cgroup is gone, and all tasks with it. */
-		drain(all);
+		struct rf_counters counters;
+
+		tell_rest(s, &counters);
 		undo(s);
 		say(all, LOG_INFO, "%s: ended while no daemon was running", s->state.name);
 		return 1;
@@ -1190,7 +1349,10 @@ void rf_sessions_free(struct rf_sessions *all)
 {
 	if (!all)
 		return;
+	if (all->n)
+		drain(all);
 	for (size_t i = 0; i < all->n; i++) {
+		tell_repeats(all->items[i], true); /* of them the next daemon would not know */
 		save(all->items[i]);
 		session_free(all->items[i]);
 	}
@@ -1207,8 +1369,8 @@ void rf_sessions_free(struct rf_sessions *all)
 
 static json_t *counters_json(const struct rf_counters *counters)
 {
-	json_t *by = json_object();
-	json_int_t denied = 0, would_deny = 0;
+	json_t *by = json_object(), *losses = json_object();
+	json_int_t denied = 0, would_deny = 0, lost = 0;
 
 	for (unsigned int i = 0; i < RF_REASONS; i++) {
 		json_int_t n = (json_int_t)(counters->denied[i] + counters->would_deny[i]);
@@ -1218,10 +1380,17 @@ static json_t *counters_json(const struct rf_counters *counters)
 		if (n)
 			json_object_set_new(by, rf_reason_name(i), json_integer(n));
 	}
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "seen", (json_int_t)counters->seen,
-			 "written", (json_int_t)counters->written, "lost",
-			 (json_int_t)counters->lost, "denied", denied, "would_deny", would_deny,
-			 "reasons", by);
+	for (unsigned int i = 0; i < RF_LOSSES; i++) {
+		json_int_t n = (json_int_t)counters->lost[i];
+
+		lost += n;
+		if (n)
+			json_object_set_new(losses, rf_loss_name(i), json_integer(n));
+	}
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "seen",
+			 (json_int_t)counters->seen, "written", (json_int_t)counters->written,
+			 "coalesced", (json_int_t)counters->coalesced, "lost", lost, "denied",
+			 denied, "would_deny", would_deny, "reasons", by, "losses", losses);
 }
 
 static json_t *session_json(struct rf_live_session *s)

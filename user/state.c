@@ -15,7 +15,7 @@
 #include "user/state.h"
 #include "user/text.h"
 
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 #define STATE_MAX (256u << 20) /* bytes of a file that are read at all */
 
 void rf_session_state_done(struct rf_session_state *state)
@@ -127,7 +127,7 @@ static json_t *anchors_json(const struct rf_session_state *state)
 static json_t *state_json(const struct rf_session_state *state)
 {
 	return json_pack("{s:i, s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:s, s:s*, s:s, s:s, s:s,"
-			 " s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:o, s:o}",
+			 " s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:[o,o], s:o}",
 			 "version", STATE_VERSION, "id", number(state->kernel.id), "name",
 			 state->name, "word", number(state->kernel.word), "cgroup_id",
 			 number(state->kernel.cgroup), "slot", number(state->kernel.slot), "class",
@@ -136,8 +136,8 @@ static json_t *state_json(const struct rf_session_state *state)
 			 "log", state->log, "started", state->started, "user", state->user, "cwd",
 			 state->cwd, "command", state->command, "uid", (json_int_t)state->uid,
 			 "pid", (json_int_t)state->pid, "pid_start", number(state->pid_start),
-			 "seq", number(state->seq), "lost", number(state->lost), "anchors",
-			 anchors_json(state));
+			 "seq", number(state->seq), "lost", number(state->lost[RF_LOSS_RATE]),
+			 number(state->lost[RF_LOSS_RING]), "anchors", anchors_json(state));
 }
 
 int rf_session_state_save(int dir, const struct rf_session_state *state)
@@ -223,19 +223,19 @@ static int load_json(json_t *json, struct rf_session_state *state)
 {
 	const char *name, *policy, *policy_file = NULL, *cgroup, *log, *started, *user = NULL,
 				   *cwd = NULL;
-	json_int_t id, word, cgroup_id, slot, class, image, uid, pid, pid_start, seq, lost;
+	json_int_t id, word, cgroup_id, slot, class, image, uid, pid, pid_start, seq, rate, ring;
 	json_t *command, *anchors;
 	int version, err;
 
 	if (json_unpack(json,
 			"{s:i, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s?s, s:s, s:s, s:s, s?s,"
-			" s?s, s:o, s:I, s:I, s:I, s:I, s:I, s:o}",
+			" s?s, s:o, s:I, s:I, s:I, s:I, s:[I,I!], s:o}",
 			"version", &version, "id", &id, "name", &name, "word", &word, "cgroup_id",
 			&cgroup_id, "slot", &slot, "class", &class, "image", &image, "policy",
 			&policy, "policy_file", &policy_file, "cgroup", &cgroup, "log", &log,
 			"started", &started, "user", &user, "cwd", &cwd, "command", &command, "uid",
-			&uid, "pid", &pid, "pid_start", &pid_start, "seq", &seq, "lost", &lost,
-			"anchors", &anchors))
+			&uid, "pid", &pid, "pid_start", &pid_start, "seq", &seq, "lost", &rate,
+			&ring, "anchors", &anchors))
 		return -EBADMSG;
 	if (version != STATE_VERSION || !id || slot < 0 || slot >= RF_MAX_SESSIONS || class < 0 ||
 	    class >= RF_CLASSES || image < 0 || image >= RF_IMAGES_PER_CLASS ||
@@ -254,7 +254,8 @@ static int load_json(json_t *json, struct rf_session_state *state)
 	state->pid = (pid_t)pid;
 	state->pid_start = (uint64_t)pid_start;
 	state->seq = (uint64_t)seq;
-	state->lost = (uint64_t)lost;
+	state->lost[RF_LOSS_RATE] = (uint64_t)rate;
+	state->lost[RF_LOSS_RING] = (uint64_t)ring;
 	state->command = json_incref(command);
 	err = copy(name, &state->name) ?: copy(policy, &state->policy)
 	      ?: copy(policy_file, &state->policy_file) ?: copy(cgroup, &state->cgroup)

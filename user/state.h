@@ -36,7 +36,7 @@ struct rf_session_state {
 	pid_t pid; /* of the client */
 	uint64_t pid_start; /* its start time in clock ticks since boot, 0: not known */
 	uint64_t seq; /* number of the last event */
-	uint64_t lost; /* events lost in the kernel that have been told */
+	uint64_t lost[RF_LOSSES]; /* events lost in the kernel that have been told */
 	struct rf_anchor_name *anchors; /* sorted by rf_anchor_names_sort() */
 	size_t n_anchors;
 };

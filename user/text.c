@@ -46,7 +46,7 @@ static bool controls(uint32_t c)
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-char *rf_escape(const char *bytes, size_t size)
+static char *escape(const char *bytes, size_t size, bool backslash)
 {
 	static const char digits[] = "0123456789abcdef";
 	const unsigned char *p = (const unsigned char *)bytes;
@@ -61,7 +61,7 @@ char *rf_escape(const char *bytes, size_t size)
 		uint32_t c = 0;
 		size_t n = utf8(p, size, &c);
 
-		if (n && c == '\\') {
+		if (n && c == '\\' && backslash) {
 			*to++ = '\\';
 			*to++ = '\\';
 		} else if (n && !controls(c)) {
@@ -81,6 +81,42 @@ char *rf_escape(const char *bytes, size_t size)
 	}
 	*to = 0;
 	return text;
+}
+
+char *rf_escape(const char *bytes, size_t size)
+{
+	return escape(bytes, size, true);
+}
+
+char *rf_clean(const char *text)
+{
+	return escape(text, strlen(text), false);
+}
+
+char *rf_quote(const char *text)
+{
+	size_t n = strlen(text);
+	bool plain = n && !strpbrk(text, " \"'") && !strstr(text, "...");
+	char *quoted, *to;
+
+	for (const char *c = text; *c; c++)
+		plain = plain && (unsigned char)*c < 0x80;
+	if (plain)
+		return strdup(text);
+	if (n > (SIZE_MAX - 3) / 2)
+		return NULL;
+	to = quoted = malloc(n * 2 + 3);
+	if (!quoted)
+		return NULL;
+	*to++ = '"';
+	for (; *text; text++) {
+		if (*text == '"')
+			*to++ = '\\';
+		*to++ = *text;
+	}
+	*to++ = '"';
+	*to = 0;
+	return quoted;
 }
 
 static int digit(char c)

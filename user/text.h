@@ -14,7 +14,14 @@
 
 /* malloc'ed, NUL-terminated; NULL on no memory. */
 char *rf_escape(const char *bytes, size_t size);
-/* The reverse: malloc'ed, NUL-terminated, *ret_size without the NUL (may be NULL). -EINVAL: not escaped text. */
+/* The same, but a backslash stays one: for text that is only to be read. */
+char *rf_clean(const char *text);
+/*
+ * Escaped text as one word of a line: as it is, or, where it could be taken for more than
+ * one word, or for other letters, in double quotes, with a quote in it written \".
+ */
+char *rf_quote(const char *text);
+/* The reverse of rf_escape(): malloc'ed, NUL-terminated, *ret_size without the NUL (may be NULL). -EINVAL: not escaped text. */
 int rf_unescape(const char *text, char **ret_bytes, size_t *ret_size);
 
 #endif

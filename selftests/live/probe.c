@@ -307,6 +307,64 @@ static int act_loop(char **args)
 	return EXPECTED;
 }
 
+/* files PREFIX MODE COUNT: open PREFIX0 to PREFIX(COUNT - 1), all; any success is exit 0, all EXPECTED exit 10 */
+static int act_files(char **args)
+{
+	long n = strtol(args[2], NULL, 10);
+	int status = EXPECTED;
+	char name[256];
+
+	for (long i = 0; i < n; i++) {
+		int fd;
+
+		snprintf(name, sizeof(name), "%s%ld", args[0], i);
+		fd = open(name, flags_of(args[1]));
+		if (fd < 0 && errno != expected)
+			return result(fd);
+		if (fd >= 0) {
+			status = ALLOWED;
+			close(fd);
+		}
+	}
+	return status;
+}
+
+/*
+ * flood PATH MODE COUNT: open PATH COUNT times in each of two processes, and after each
+ * quarter a file of its own, PATH0, PATH1, ...; all EXPECTED is exit 10
+ */
+static int act_flood(char **args)
+{
+	long n = strtol(args[2], NULL, 10);
+	int status, worst = EXPECTED;
+
+	for (long child = 0; child < 2; child++) {
+		pid_t pid = fork();
+
+		if (pid < 0)
+			return not_attempted("fork");
+		for (long i = 0; !pid && i < n; i++) {
+			char name[256];
+			int fd = open(args[0], flags_of(args[1]));
+
+			if (fd >= 0 || errno != expected)
+				_exit(result(fd));
+			if ((i + 1) % (n / 4))
+				continue;
+			snprintf(name, sizeof(name), "%s%ld", args[0], child * 4 + i / (n / 4));
+			fd = open(name, flags_of(args[1]));
+			if (fd >= 0 || errno != expected)
+				_exit(result(fd));
+		}
+		if (!pid)
+			_exit(EXPECTED);
+	}
+	for (int child = 0; child < 2; child++)
+		if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != EXPECTED)
+			worst = OTHER;
+	return worst;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -332,6 +390,8 @@ int main(int argc, char **argv)
 		{"chroot", 2, act_chroot},
 		{"pivot_root", 3, act_pivot_root},
 		{"loop", 3, act_loop},
+		{"files", 3, act_files},
+		{"flood", 3, act_flood},
 	};
 	size_t i;
 

@@ -232,6 +232,8 @@ static json_int_t sessions(struct rf_client *client)
 struct seen {
 	unsigned int n;
 	json_int_t lost, last_seq;
+	const char *session; /* that losses are expected of */
+	unsigned int strange; /* losses of another one */
 };
 
 static void on_event(void *userdata, json_t *event)
@@ -240,6 +242,11 @@ static void on_event(void *userdata, json_t *event)
 	const char *op = json_string_value(json_object_get(event, "op"));
 
 	if (!strcmp(op, "lost")) {
+		assert_string_equal(json_string_value(json_object_get(event, "reason")),
+				    "slow-reader");
+		if (!seen->session || strcmp(json_string_value(json_object_get(event, "session")),
+					     seen->session) != 0)
+			seen->strange++;
 		seen->lost += number(event, "count");
 		return;
 	}
@@ -586,7 +593,7 @@ static void slow_reader(void **state)
 		skip();
 	begin();
 	client = connect_to();
-	name = start(client, NULL);
+	seen.session = name = start(client, NULL);
 	slow = connect_to();
 	rf_client_on_event(slow, on_event, &seen);
 	json_decref(ask(slow, json_pack("{s:s, s:b}", "op", "events", "follow", 1)));
@@ -598,6 +605,7 @@ static void slow_reader(void **state)
 	assert_true(seen.lost > 0);
 	assert_true(seen.n >= RF_PEER_QUEUE);
 	assert_int_equal(seen.n + seen.lost, all);
+	assert_int_equal(seen.strange, 0);
 	rf_client_close(client);
 	rf_client_close(slow);
 }
@@ -617,7 +625,7 @@ static void slow_to_the_end(void **state)
 	begin();
 	client = connect_to();
 	rf_client_on_event(client, on_event, &own);
-	name = start(client, NULL);
+	own.session = followed.session = name = start(client, NULL);
 	one = connect_to();
 	rf_client_on_event(one, on_event, &followed);
 	json_decref(ask(
@@ -631,6 +639,7 @@ static void slow_to_the_end(void **state)
 		;
 	assert_true(followed.lost > 0);
 	assert_int_equal(followed.n + followed.lost, all);
+	assert_int_equal(own.strange + followed.strange, 0);
 	rf_client_close(client);
 	rf_client_close(one);
 }

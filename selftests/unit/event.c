@@ -212,7 +212,8 @@ static void lines(void **state)
 {
 	struct rf_event event = sample("/.ssh/id");
 	_cleanup_json_ json_t *json = json_of(&event), *lost = NULL, *odd = NULL;
-	_cleanup_free_ char *text = NULL, *colour = NULL, *lost_text = NULL, *odd_text = NULL;
+	_cleanup_free_ char *text = NULL, *colour = NULL, *lost_text = NULL, *odd_text = NULL,
+			    *quoted = NULL;
 	char expected[256];
 
 	(void)state;
@@ -230,6 +231,18 @@ static void lines(void **state)
 			 "p-00ff00", "op", "lost", "reason", "ring-full", "count", 3);
 	lost_text = rf_event_text(lost, false);
 	assert_string_equal(lost_text, "2026-11-29T17:34:21.1Z p-00ff00 lost 3 events (ring-full)");
+	json_object_set_new(json, "path", json_string("/home/me/x y \"z"));
+	json_object_set_new(json, "partial", json_true());
+	json_object_set_new(json, "truncated", json_true());
+	json_object_set_new(json, "comm", json_string("a b[1]"));
+	json_object_set_new(json, "count", json_integer(17));
+	json_object_set_new(json_object_get(json, "rule"), "file", json_string("my p.yaml"));
+	quoted = rf_event_text(json, false);
+	snprintf(expected, sizeof(expected),
+		 "17:34:21.123 p-00ff00 deny open ...\"/home/me/x y \\\"z\"... read+modify 17x  "
+		 "\"my p.yaml\":7: deny all ~/.ssh  \"a b[1]\"[%d]",
+		 (int)getpid());
+	assert_string_equal(quoted, expected);
 	odd = json_pack("{s:i, s:[i], s:s, s:n}", "time", 3, "rights", 3, "rule", "x", "path");
 	odd_text = rf_event_text(odd, false);
 	assert_non_null(odd_text);

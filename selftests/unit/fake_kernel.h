@@ -39,6 +39,7 @@ struct rf_kernel {
 	size_t n_anchors;
 	struct rf_kernel_session sessions[FAKE_SLOTS]; /* id 0: free */
 	struct rf_counters counters[FAKE_SLOTS];
+	struct rf_meter meters[FAKE_SLOTS];
 	struct rf_event *events[FAKE_EVENTS];
 	size_t n_events;
 	int fd;
@@ -299,6 +300,7 @@ int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *
 		session->slot = i;
 		kernel->sessions[i] = *session;
 		kernel->counters[i] = (struct rf_counters){.session = session->id};
+		kernel->meters[i] = (struct rf_meter){.session = session->id};
 		return 0;
 	}
 	return -ENOSPC;
@@ -332,6 +334,11 @@ int rf_kernel_counters(struct rf_kernel *kernel, uint32_t slot, struct rf_counte
 {
 	*ret_counters = kernel->counters[slot];
 	return 0;
+}
+
+struct rf_meter *rf_kernel_meter(struct rf_kernel *kernel, uint32_t slot)
+{
+	return &kernel->meters[slot];
 }
 
 int rf_kernel_events_fd(const struct rf_kernel *kernel)

@@ -341,23 +341,118 @@ static void lost(void **state)
 {
 	struct rf_session_totals totals;
 	struct rf_live_session *session;
+	struct rf_counters *counters;
 
 	(void)state;
 	if (!scratch_root)
 		skip();
 	session = start();
-	fake.counters[rf_session_state(session)->kernel.slot].lost = 5;
+	counters = &fake.counters[rf_session_state(session)->kernel.slot];
+	counters->lost[RF_LOSS_RING] = 5;
 	run_until(&events, 1);
 	assert_string_equal(json_string_value(json_object_get(last_event, "op")), "lost");
 	assert_int_equal(json_integer_value(json_object_get(last_event, "count")), 5);
 	run_for(1200000); /* told once */
 	assert_int_equal(events, 1);
-	fake.counters[rf_session_state(session)->kernel.slot].lost = 7;
+	counters->lost[RF_LOSS_RATE] = 3;
+	run_until(&events, 2);
+	assert_string_equal(json_string_value(json_object_get(last_event, "reason")), "rate");
+	assert_int_equal(json_integer_value(json_object_get(last_event, "count")), 3);
+	counters->lost[RF_LOSS_RING] = 7;
 	rf_session_end(session, false, &totals);
 	run_until(&ends, 1);
-	assert_int_equal(events, 2);
+	assert_int_equal(events, 3);
+	assert_string_equal(json_string_value(json_object_get(last_event, "reason")), "ring-full");
 	assert_int_equal(json_integer_value(json_object_get(last_event, "count")), 2);
-	assert_int_equal(last_totals.lost, 7);
+	assert_int_equal(last_totals.lost, 10);
+}
+
+static void expect_count(const char *path, json_int_t count)
+{
+	assert_string_equal(json_string_value(json_object_get(last_event, "path")), path);
+	assert_string_equal(json_string_value(json_object_get(last_event, "verdict")), "deny");
+	assert_int_equal(json_integer_value(json_object_get(last_event, "count")), count);
+	assert_int_equal(json_integer_value(json_object_get(last_event, "seq")), events);
+}
+
+/* What the kernel counted in a cell is told with the event that the cell belongs to. */
+static void repeats(void **state)
+{
+	const uint64_t one = 0x1000000000a, two = 0x20000000007;
+	struct rf_session_totals totals;
+	struct rf_live_session *session;
+	struct rf_meter *meter;
+	uint64_t id, *cells;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	session = start();
+	id = rf_session_state(session)->kernel.id;
+	meter = &fake.meters[rf_session_state(session)->kernel.slot];
+	cells = (uint64_t *)meter->stream[RF_STREAM_DENIALS].repeats;
+	fake_event(id, NULL, 0, "/one")->tag = one;
+	fake_event(id, NULL, 0, "/two")->tag = two;
+	run_until(&events, 2);
+	expect_count("/two", 1);
+	cells[40] = RF_REPEAT_TAG(one) | 7;
+	cells[3] = RF_REPEAT_TAG(two);
+	run_until(&events, 3);
+	expect_count("/one", 7);
+	assert_int_equal(cells[40], RF_REPEAT_TAG(one));
+	cells[40] += 2;
+	run_until(&events, 4);
+	expect_count("/one", 2);
+	/* Cells that stay at 0 are emptied, and their events forgotten. */
+	run_for(3500000);
+	assert_int_equal(events, 4);
+	assert_true(!cells[40] && !cells[3]);
+
+	/* The event of a cell may still be in the ring. */
+	cells[9] = RF_REPEAT_TAG(two) | 5;
+	fake_event(id, NULL, 0, "/two")->tag = two;
+	run_until(&events, 6);
+	expect_count("/two", 5);
+	/* An earlier daemon may have read it: then only the number is known. */
+	cells[11] = RF_REPEAT_TAG(one) | 4;
+	run_until(&events, 7);
+	assert_string_equal(json_string_value(json_object_get(last_event, "op")), "lost");
+	assert_string_equal(json_string_value(json_object_get(last_event, "reason")), "forgotten");
+	assert_int_equal(json_integer_value(json_object_get(last_event, "count")), 4);
+	assert_int_equal(cells[11], 0);
+
+	/* At the end, at once. */
+	fake_event(id, NULL, 0, "/three")->tag = one;
+	cells[11] = RF_REPEAT_TAG(one) | 6;
+	rf_session_end(session, false, &totals);
+	assert_int_equal(ends, 1);
+	assert_int_equal(events, 9);
+	expect_count("/three", 6);
+	assert_int_equal(last_totals.lost, 4);
+}
+
+/* A daemon that leaves tells what it has counted, and the next one begins anew. */
+static void repeats_left(void **state)
+{
+	const uint64_t tag = 0x3000000;
+	struct rf_live_session *session;
+	uint64_t *cell;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	session = start();
+	cell = (uint64_t *)&fake.meters[rf_session_state(session)->kernel.slot]
+		       .stream[RF_STREAM_OTHERS]
+		       .repeats[0];
+	fake_event(rf_session_state(session)->kernel.id, NULL, 0, "/x")->tag = tag;
+	*cell = tag | 3;
+	close_sessions();
+	assert_int_equal(events, 2);
+	expect_count("/x", 3);
+	assert_int_equal(*cell, 0);
+	open_sessions();
+	assert_int_equal(rf_sessions_take_over(sessions), 0);
 }
 
 /* A log without room: the session goes on, and the log says later what it lacks. */
@@ -696,6 +791,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(life, setup, teardown),
 		cmocka_unit_test_setup_teardown(kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(repeats, setup, teardown),
+		cmocka_unit_test_setup_teardown(repeats_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_log, setup, teardown),
 		cmocka_unit_test_setup_teardown(failures, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_cgroup, setup, teardown),

@@ -54,7 +54,7 @@ static struct rf_session_state sample(void)
 		.pid = 12,
 		.pid_start = 99999999999,
 		.seq = 5,
-		.lost = 6,
+		.lost = {6, 7},
 	};
 
 	s.n_anchors = 3;
@@ -95,7 +95,8 @@ static void round_trip(void **state)
 	assert_true(json_equal(a.command, b.command));
 	assert_int_equal(a.uid, b.uid);
 	assert_int_equal(a.pid, b.pid);
-	assert_true(a.pid_start == b.pid_start && a.seq == b.seq && a.lost == b.lost);
+	assert_true(a.pid_start == b.pid_start && a.seq == b.seq);
+	assert_memory_equal(a.lost, b.lost, sizeof(a.lost));
 	assert_int_equal(b.n_anchors, 3);
 	for (size_t i = 0; i < 3; i++) {
 		assert_memory_equal(&a.anchors[i].key, &b.anchors[i].key, sizeof(a.anchors[i].key));

@@ -54,6 +54,41 @@ static void escapes(void **state)
 	       "\\xe2\\x80\\xaetxt");
 }
 
+static void cleans(void **state)
+{
+	_cleanup_free_ char *clean = rf_clean("a\\b \x1b[1m\x9b\xc2\x9b\xe2\x80\xae\xc3\xbc");
+
+	(void)state;
+	assert_string_equal(clean, "a\\b \\x1b[1m\\x9b\\xc2\\x9b\\xe2\\x80\\xae\xc3\xbc");
+}
+
+static void quotes(void **state)
+{
+	static const struct {
+		const char *text, *word;
+	} cases[] = {
+		{"/a/b-c_d.e", "/a/b-c_d.e"},
+		{"", "\"\""},
+		{"/a b", "\"/a b\""},
+		{"/f read  (rule)  x[1]", "\"/f read  (rule)  x[1]\""},
+		{"/a\"b", "\"/a\\\"b\""},
+		{"/a\\x0ab", "/a\\x0ab"},
+		{"/a\\\\b c", "\"/a\\\\b c\""},
+		{"/cut...", "\"/cut...\""},
+		{"/no\xc2\xa0"
+		 "break",
+		 "\"/no\xc2\xa0"
+		 "break\""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(cases); i++) {
+		_cleanup_free_ char *word = rf_quote(cases[i].text);
+
+		assert_string_equal(word, cases[i].word);
+	}
+}
+
 static void random_bytes(void **state)
 {
 	unsigned int seed = 1;
@@ -91,9 +126,8 @@ static void refuses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(escapes),
-		cmocka_unit_test(random_bytes),
-		cmocka_unit_test(refuses),
+		cmocka_unit_test(escapes),	cmocka_unit_test(cleans),  cmocka_unit_test(quotes),
+		cmocka_unit_test(random_bytes), cmocka_unit_test(refuses),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
