@@ -43,28 +43,35 @@ static __always_inline int rf_state_flat(const __u64 *image, __u32 mask, __u32 s
 	return !!RF_STATE_FLAT(image[(rf_image_header(image)->states + state) & mask]);
 }
 
-/* The outcome for one act; `missing` == 0 is the only way to be allowed. */
+/*
+ * The outcome for one act; `missing` == 0 is the only way to be allowed. It is that of
+ * the policy without its audited rules; the audited_ fields are the same with these in
+ * force. They count from rf_verdict_end() on, and only where rf_verdict_audited() says
+ * that they differ.
+ */
 struct rf_verdict {
 	__u8 want; /* rights the act needs */
 	__u8 granted; /* of these, allowed by some name */
 	__u8 refused; /* of these, explicitly denied by some name */
 	__u8 missing; /* set by rf_verdict_end() */
 	__u8 reason; /* enum rf_reason */
-	__u8 pad;
+	__u8 name; /* which of the object's names decided */
 	__u16 rule; /* the deciding rule, 0 = default */
-	__u32 name; /* which of the object's names decided */
-};
+	__u8 audited; /* audited rules take part; if not, the next five mean nothing */
+	__u8 audited_granted;
+	__u8 audited_refused;
+	__u8 audited_missing;
+	__u16 audited_rule;
+	__u8 audited_name;
+	__u8 pad;
+} __attribute__((aligned(8))); /* so that it is cleared by words */
 
 static __always_inline void rf_verdict_begin(struct rf_verdict *v, __u8 want)
 {
+	__builtin_memset(v, 0, sizeof(*v));
 	v->want = want;
-	v->granted = 0;
-	v->refused = 0;
 	v->missing = want;
 	v->reason = RF_REASON_DEFAULT;
-	v->pad = 0;
-	v->rule = 0;
-	v->name = 0;
 }
 
 /* A verdict that no policy gave: everything is missing, and why. */
@@ -75,6 +82,7 @@ static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 	v->reason = reason;
 	v->rule = 0;
 	v->name = 0;
+	v->audited = 0;
 }
 
 /* The lowest right of a mask, as an index into rf_accept.rule. */
@@ -86,6 +94,48 @@ static __always_inline __u32 rf_first_right(__u8 mask)
 	       : mask & 0x08 ? 3
 	       : mask & 0x10 ? 4
 			     : 5;
+}
+
+/* The rule that decided the first right of `rights`, in the accept record at word `at`. */
+static __always_inline __u16 rf_accept_rule(const __u64 *image, __u32 mask, __u32 at, __u8 rights)
+{
+	__u32 slot = 3 + rf_first_right(rights); /* as a __u16 in the record */
+
+	return image[(at + slot / 4) & mask] >> (slot % 4 * 16);
+}
+
+/*
+ * The same as rf_verdict_add(), before it, for the side on which audited rules are in
+ * force: `at` is the name's accept record, `audited` the number of the other one, 0 where
+ * these rules change nothing. The rule to be told is one that takes away, else one that
+ * gives what the other side does not.
+ */
+static __always_inline void rf_verdict_add_audited(struct rf_verdict *v, const __u64 *image,
+						   __u32 mask, __u32 at, __u32 audited, __u8 gives,
+						   __u32 name)
+{
+	__u64 plain = image[at & mask], masks;
+	__u8 refused = plain >> 8 | plain >> 16, refuse, decides;
+
+	if (audited)
+		at = rf_image_header(image)->accepts + audited * RF_ACCEPT_WORDS;
+	masks = image[at & mask];
+	refuse = (masks >> 8 | masks >> 16) & v->want;
+	/* The first name with audited rules: up to here the sides are the same. */
+	if (!v->audited) {
+		v->audited = 1;
+		v->audited_granted = v->granted;
+		v->audited_refused = v->refused;
+	}
+	decides = refuse & ~refused;
+	if (!decides && !v->audited_rule)
+		decides = masks & ~plain & v->want & (refused | ~v->granted);
+	if (decides && !v->audited_refused) {
+		v->audited_rule = rf_accept_rule(image, mask, at, decides);
+		v->audited_name = name;
+	}
+	v->audited_granted |= masks & gives;
+	v->audited_refused |= refuse;
 }
 
 /*
@@ -101,11 +151,14 @@ static __always_inline void rf_verdict_add(struct rf_verdict *v, const __u64 *im
 	__u32 at = head->accepts + accept * RF_ACCEPT_WORDS;
 	/* allow, deny, forbid, pad, audited, rule[0] | rule[1..4] | rule[5] */
 	__u64 masks = image[at & mask];
-	__u8 allow = flags & RF_NAME_DENY_ONLY ? 0 : masks & v->want;
-	__u8 refuse = ((masks >> 8) | (masks >> 16)) & v->want;
+	__u8 gives = flags & RF_NAME_DENY_ONLY ? 0 : v->want;
+	__u8 allow = masks & gives;
+	__u8 refuse = (masks >> 8 | masks >> 16) & v->want;
+	__u32 audited = masks >> 32 & 0xffff;
 	__u8 decides = 0;
-	__u32 slot;
 
+	if (audited | v->audited)
+		rf_verdict_add_audited(v, image, mask, at, audited, gives, name);
 	if (refuse && !v->refused)
 		decides = refuse;
 	else if (!v->refused && (allow & ~v->granted))
@@ -114,8 +167,7 @@ static __always_inline void rf_verdict_add(struct rf_verdict *v, const __u64 *im
 	v->refused |= refuse;
 	if (!decides)
 		return;
-	slot = 3 + rf_first_right(decides); /* as a __u16 in the record */
-	v->rule = image[(at + slot / 4) & mask] >> (slot % 4 * 16);
+	v->rule = rf_accept_rule(image, mask, at, decides);
 	v->name = name;
 }
 
@@ -126,11 +178,13 @@ static __always_inline void rf_verdict_detached(struct rf_verdict *v, const __u6
 	v->missing = v->want & ~v->granted;
 	v->reason = RF_REASON_DEFAULT;
 	v->rule = 0;
+	v->audited = 0;
 }
 
 static __always_inline void rf_verdict_end(struct rf_verdict *v)
 {
 	v->missing = v->refused | (v->want & ~v->granted);
+	v->audited_missing = v->audited_refused | (v->want & ~v->audited_granted);
 	if (v->refused)
 		v->reason = RF_REASON_RULE;
 	else if (v->missing) {
@@ -138,6 +192,18 @@ static __always_inline void rf_verdict_end(struct rf_verdict *v)
 		v->rule = 0;
 	} else
 		v->reason = RF_REASON_RULE;
+}
+
+/*
+ * What the audited rules would change: RF_WOULD_DENY an act that is allowed, RF_WOULD_ALLOW
+ * one that is denied, 0 for nothing. What to report of it is audited_missing, audited_rule
+ * and audited_name; the reason always is a rule.
+ */
+static __always_inline __u8 rf_verdict_audited(const struct rf_verdict *v)
+{
+	if (!v->audited || !v->missing == !v->audited_missing)
+		return 0;
+	return v->missing ? RF_WOULD_ALLOW : RF_WOULD_DENY;
 }
 
 /*
@@ -183,5 +249,22 @@ static __always_inline __u64 rf_net_find(const __u64 *image, __u32 mask, const _
 #define RF_PORT_AUDITED(entry) ((__u8)((entry) >> 24))
 #define RF_PORT_RULE(entry) ((__u16)((entry) >> 32))
 #define RF_PORT_AUDITED_RULE(entry) ((__u16)((entry) >> 48))
+
+/* The verdict of such an entry; begun with the one right of the act. */
+static __always_inline void rf_verdict_net(struct rf_verdict *v, __u64 entry)
+{
+	__u8 verdict = RF_PORT_VERDICT(entry), audited = RF_PORT_AUDITED(entry);
+
+	v->granted = verdict == RF_NET_ALLOW ? v->want : 0;
+	v->refused = verdict > RF_NET_ALLOW ? v->want : 0;
+	v->missing = v->want & ~v->granted;
+	v->rule = RF_PORT_RULE(entry);
+	v->reason = v->rule ? RF_REASON_RULE : RF_REASON_DEFAULT;
+	v->audited = verdict != audited || v->rule != RF_PORT_AUDITED_RULE(entry);
+	v->audited_granted = audited == RF_NET_ALLOW ? v->want : 0;
+	v->audited_refused = audited > RF_NET_ALLOW ? v->want : 0;
+	v->audited_missing = v->want & ~v->audited_granted;
+	v->audited_rule = RF_PORT_AUDITED_RULE(entry);
+}
 
 #endif

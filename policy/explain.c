@@ -30,20 +30,10 @@ int rf_explain_net(const void *image, const struct rf_target *target,
 		   struct rf_explanation *ret_explanation)
 {
 	struct rf_explanation e = {0};
-	uint64_t entry;
 
-	entry = rf_net_find(image, RF_NO_MASK, target->address, target->protocols == RF_UDP,
-			    target->first);
 	rf_verdict_begin(&e.verdict, RF_NET_CONNECT);
-	e.verdict.rule = RF_PORT_RULE(entry);
-	if (e.verdict.rule)
-		e.verdict.reason = RF_REASON_RULE;
-	if (RF_PORT_VERDICT(entry) == RF_NET_ALLOW) {
-		e.verdict.granted = RF_NET_CONNECT;
-		e.verdict.missing = 0;
-	} else if (RF_PORT_VERDICT(entry) != RF_NET_DEFAULT) {
-		e.verdict.refused = RF_NET_CONNECT;
-	}
+	rf_verdict_net(&e.verdict, rf_net_find(image, RF_NO_MASK, target->address,
+					       target->protocols == RF_UDP, target->first));
 	e.has_rule = rf_image_rule(image, e.verdict.rule, &e.rule);
 	*ret_explanation = e;
 	return 0;

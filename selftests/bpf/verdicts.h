@@ -6,6 +6,7 @@
 #include "bpf/verdict.h"
 
 #define ACT_PATH 1024 /* a power of two */
+#define ACT_NAMES 4
 
 struct act {
 	__u32 is_net;
@@ -14,11 +15,11 @@ struct act {
 	__u16 port;
 	__u8 want;
 	__u8 pad;
-	__u32 size; /* bytes of path; 0: the root */
-	__u8 path[ACT_PATH];
+	__u32 names;
+	__u32 size[ACT_NAMES]; /* bytes of each path; 0: the root */
+	__u8 path[ACT_NAMES][ACT_PATH];
 	/* The answer. */
 	struct rf_verdict verdict;
-	__u64 entry;
 };
 
 #endif

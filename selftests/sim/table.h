@@ -5,6 +5,8 @@
  *	| ringfence: 1                          the policy's lines, behind "| "
  *	read  /usr/bin/ls  allow 5              op, object, verdict, line of the rule
  *	write /usr/bin/ls  deny default         or "default"; or "partly" of its rights
+ *	read  /etc = /x    allow 5 would-deny 9 names of one object; what audited rules
+ *	                                        would change, and the line of theirs
  *
  * A "|" after an act begins another policy; # begins a comment. In an object \xNN is
  * a byte. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values. A policy
@@ -72,10 +74,26 @@ struct subject {
 	char why[512];
 };
 
+/* What an act is done to: an address, or a file by one or several names. */
+#define NAMES 4
+struct names {
+	struct rf_object object; /* its path is the first name */
+	const char *paths[NAMES];
+	size_t n;
+};
+
 /* How an act is judged: by the host's code, or by the same code in the kernel. */
-typedef int judge_function(const struct subject *s, const struct rf_object *object,
+typedef int judge_function(const struct subject *s, const struct names *names,
 			   struct rf_explanation *ret_explanation);
 static judge_function *t_judge;
+
+static int judge_on_host(const struct subject *s, const struct names *names,
+			 struct rf_explanation *ret_explanation)
+{
+	if (!names->object.rights)
+		return rf_explain_net(s->image, &names->object.target, ret_explanation);
+	return rf_explain(s->image, names->object.rights, names->paths, names->n, ret_explanation);
+}
 
 static void clear(struct subject *s)
 {
@@ -126,20 +144,59 @@ static void unescape(char *text)
 	*to = 0;
 }
 
+/* "NAME" or "NAME = NAME". */
+static int parse_names(const char *op, char *text, struct rf_arena *arena, struct names *ret_names,
+		       struct rf_pattern_error *error)
+{
+	struct names names = {0};
+	int r;
+
+	for (char *next = text; next; text = next) {
+		struct rf_object object;
+
+		next = strstr(text, " = ");
+		if (next) {
+			*next = 0;
+			next += strlen(" = ");
+		}
+		unescape(text);
+		if (names.n == NAMES)
+			return -E2BIG;
+		r = rf_object_parse(op, text, arena, &object, error);
+		if (r)
+			return r;
+		if (!names.n)
+			names.object = object;
+		names.paths[names.n++] = object.path;
+	}
+	*ret_names = names;
+	return 0;
+}
+
+/* " would-deny 9", or nothing. */
+static void add_audited(const struct subject *s, const struct rf_verdict *v, char *out, size_t size)
+{
+	__u8 audited = rf_verdict_audited(v);
+	struct rf_image_rule rule;
+
+	if (audited && rf_image_rule(s->image, v->audited_rule, &rule))
+		snprintf(out, size, " %s %u",
+			 audited == RF_WOULD_DENY ? "would-deny" : "would-allow", rule.line);
+}
+
 /* "allow 5", "deny default", or what is wrong with the question. */
 static void answer(const struct subject *s, const char *op, char *object, char *out, size_t size)
 {
 	struct rf_arena arena = {0};
-	struct rf_pattern_error error;
-	struct rf_object parsed;
+	struct rf_pattern_error error = {0};
 	struct rf_explanation e;
+	struct names names;
 
-	unescape(object);
 	if (!s->image)
 		snprintf(out, size, "no policy");
-	else if (rf_object_parse(op, object, &arena, &parsed, &error))
+	else if (parse_names(op, object, &arena, &names, &error))
 		snprintf(out, size, "error %s", error.message);
-	else if (t_judge(s, &parsed, &e))
+	else if (t_judge(s, &names, &e))
 		snprintf(out, size, "error no path");
 	else {
 		int n = snprintf(out, size, "%s ",
@@ -148,9 +205,10 @@ static void answer(const struct subject *s, const char *op, char *object, char *
 								       : "partly");
 
 		if (e.has_rule)
-			snprintf(out + n, size - n, "%u", e.rule.line);
+			n += snprintf(out + n, size - n, "%u", e.rule.line);
 		else
-			snprintf(out + n, size - n, "default");
+			n += snprintf(out + n, size - n, "default");
+		add_audited(s, &e.verdict, out + n, size - n);
 	}
 	rf_arena_done(&arena);
 }
@@ -162,10 +220,20 @@ struct table {
 	unsigned int failures, acts, policies;
 };
 
-/* "op object verdict rule": the object may hold blanks. */
+/* Where the last word of `text` begins that ends before `end`; NULL if it is the first. */
+static char *word_before(char *text, char *end)
+{
+	while (end > text && end[-1] == ' ')
+		end--;
+	while (end > text && end[-1] != ' ')
+		end--;
+	return end > text ? end : NULL;
+}
+
+/* "op object verdict rule [would-... rule]": the object may hold blanks. */
 static bool split(char *line, char **op, char **object, char **expected)
 {
-	char *end, *verdict;
+	char *verdict = NULL, *end;
 
 	*op = line;
 	*object = line + strcspn(line, " \t");
@@ -173,20 +241,18 @@ static bool split(char *line, char **op, char **object, char **expected)
 		return false;
 	*(*object)++ = 0;
 	*object += strspn(*object, " \t");
-	end = strrchr(*object, ' ');
-	if (!end)
-		return false;
-	while (end > *object && end[-1] == ' ')
-		memmove(end - 1, end, strlen(end) + 1), end--;
-	*end = 0;
-	verdict = strrchr(*object, ' ');
-	*end = ' ';
+	end = *object + strlen(*object);
+	do {
+		char *rule = word_before(*object, end);
+
+		verdict = rule ? word_before(*object, rule) : NULL;
+		end = verdict;
+	} while (verdict && !strncmp(verdict, "would-", strlen("would-")));
 	if (!verdict)
 		return false;
-	*expected = verdict + 1;
-	while (verdict > *object && verdict[-1] == ' ')
-		verdict--;
-	*verdict = 0;
+	*expected = verdict;
+	for (end = verdict; end[-1] == ' ';)
+		*--end = 0;
 	return true;
 }
 

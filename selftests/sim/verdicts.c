@@ -10,12 +10,6 @@
  */
 #include "selftests/sim/table.h"
 
-static int judge_on_host(const struct subject *s, const struct rf_object *object,
-			 struct rf_explanation *ret_explanation)
-{
-	return rf_explain_object(s->image, object, ret_explanation);
-}
-
 /* A policy as it is shipped: no warning, and its own tests pass. */
 static bool run_shipped(const char *path)
 {

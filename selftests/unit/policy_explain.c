@@ -132,6 +132,59 @@ static void test_names(void **state)
 	rf_diags_done(&diags);
 }
 
+/* A name that can only take away (RF_NAME_DENY_ONLY), and what audited rules say of it. */
+static void test_deny_only(void **state)
+{
+	static const char text[] = HEAD "files:\n  - allow: read\n    paths: [/a]\n"
+					"  - { deny: read, paths: [/a/try], audit: true }\n" /* 6 */
+					"  - { allow: read, paths: [/b], audit: true }\n" /* 7 */
+					"  - { deny: read, paths: [/c] }\n"
+					"  - { allow: read, paths: [/c/d], audit: true }\n"; /* 9 */
+	static const struct {
+		const char *names[2]; /* the second one can only take away */
+		uint8_t missing, audited;
+		unsigned int line; /* of the audited rule */
+	} rows[] = {
+		{{"/a/x", "/a/try"}, 0, RF_WOULD_DENY, 6},
+		{{"/z", "/a/x"}, RF_READ, 0, 0},
+		{{"/z", "/b"}, RF_READ, 0, 0},
+		{{"/b", "/z"}, RF_READ, RF_WOULD_ALLOW, 7},
+		{{"/a/x", "/c/d"}, RF_READ, RF_WOULD_ALLOW, 9},
+		{{"/z", "/c/d"}, RF_READ, 0, 0},
+	};
+	struct rf_diags diags = {0};
+	size_t size;
+	void *image = test_image(text, &diags, &size);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rf_image_rule rule;
+		struct rf_verdict v;
+
+		rf_verdict_begin(&v, RF_READ);
+		for (unsigned int k = 0; k < 2; k++) {
+			const char *name = rows[i].names[k];
+
+			rf_verdict_add(&v, image, RF_NO_MASK,
+				       rf_image_state(image, name, strlen(name)),
+				       k ? RF_NAME_DENY_ONLY : 0, k);
+		}
+		rf_verdict_end(&v);
+		assert_int_equal(v.missing, rows[i].missing);
+		assert_int_equal(rf_verdict_audited(&v), rows[i].audited);
+		if (!rows[i].audited)
+			continue;
+		assert_int_equal(v.audited_missing, rows[i].audited == RF_WOULD_DENY ? RF_READ : 0);
+		assert_true(rf_image_rule(image, v.audited_rule, &rule));
+		assert_int_equal(rule.line, rows[i].line);
+		assert_int_equal(v.audited_name, rows[i].line != 7);
+		rf_verdict_fail(&v, RF_REASON_RACED);
+		assert_int_equal(rf_verdict_audited(&v), 0);
+	}
+	free(image);
+	rf_diags_done(&diags);
+}
+
 static void test_not_paths(void **state)
 {
 	static const char *const not_paths[] = {"a", "/a/", "//", "/a//b", "/./a", "/a/..", "./a"};
@@ -292,11 +345,11 @@ static void test_tests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	cmocka_unit_test(test_root),
-		cmocka_unit_test(test_default), cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_names),	cmocka_unit_test(test_not_paths),
-		cmocka_unit_test(test_lint),	cmocka_unit_test(test_runner_up),
-		cmocka_unit_test(test_tests),
+		cmocka_unit_test(test_order),	  cmocka_unit_test(test_root),
+		cmocka_unit_test(test_default),	  cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	  cmocka_unit_test(test_deny_only),
+		cmocka_unit_test(test_not_paths), cmocka_unit_test(test_lint),
+		cmocka_unit_test(test_runner_up), cmocka_unit_test(test_tests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
