@@ -219,6 +219,7 @@ static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 		event->policy = 0;
 		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
 		event->flags = RF_EVENT_NO_ANCHOR;
+		event->family = 0;
 		event->exe_len = 0;
 		bpf_ringbuf_submit(event, 0);
 	}
