@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "selftests/live/probe_net.h"
+
 enum { ALLOWED = 0, EXPECTED = 10, OTHER = 11, NOT_ATTEMPTED = 12 };
 
 static int expected = EACCES;
@@ -287,11 +289,13 @@ int main(int argc, char **argv)
 		int args;
 		int (*act)(char **args);
 	} acts[] = {
-		{"open", 2, act_open},	 {"openat", 3, act_openat}, {"openat2", 3, act_openat2},
-		{"chdir", 3, act_chdir}, {"fchdir", 3, act_fchdir}, {"fd", 3, act_fd},
-		{"gone", 3, act_gone},	 {"thread", 2, act_thread}, {"fork", 2, act_fork},
-		{"exec", 1, act_exec},	 {"memfd", 0, act_memfd},   {"pipe", 0, act_pipe},
-		{"deep", 3, act_deep},	 {"wait", 2, act_wait},	    {"loop", 3, act_loop},
+		{"open", 2, act_open},	   {"openat", 3, act_openat},	{"openat2", 3, act_openat2},
+		{"chdir", 3, act_chdir},   {"fchdir", 3, act_fchdir},	{"fd", 3, act_fd},
+		{"gone", 3, act_gone},	   {"thread", 2, act_thread},	{"fork", 2, act_fork},
+		{"exec", 1, act_exec},	   {"memfd", 0, act_memfd},	{"pipe", 0, act_pipe},
+		{"deep", 3, act_deep},	   {"wait", 2, act_wait},	{"loop", 3, act_loop},
+		{"net", 4, act_net},	   {"again", 5, act_again},	{"bound", 4, act_bound},
+		{"socket", 3, act_socket}, {"netlink", 1, act_netlink},
 	};
 	size_t i;
 
