@@ -277,13 +277,18 @@ static __always_inline __u8 judged_as(__u16 protocol)
 /* A connection of `sock`, or a message, to an address. */
 static __always_inline int judge_peer(struct socket *sock, const void *address, int size, __u8 op)
 {
-	struct sock *sk = sock->sk;
-	__u16 family = sk->__sk_common.skc_family, protocol = sk->sk_protocol;
 	struct rf_label *label = NULL;
+	struct sock *sk = sock->sk;
+	__u16 family, protocol;
 	__u32 slot = 0;
 	__u64 word;
 	__u8 reason;
 
+	/* Asked by the verifier; the kernel itself relies on it. */
+	if (!sk)
+		return 0;
+	family = sk->__sk_common.skc_family;
+	protocol = sk->sk_protocol;
 	/* Not judged here, and no socket of another family can become one of these. */
 	if (family == AF_UNIX || family == AF_NETLINK)
 		return 0;
