@@ -95,13 +95,11 @@ __noinline int judge_destination(struct rf_label *label, __u64 word, __be32 boun
 	low = ((__u64 *)event->address)[1];
 	if (((__u64 *)event->address)[0] || (low && low != mapped(0)))
 		return 0;
-	set_address(event, 0, v4_loopback);
+	set_address(event, 0, low ? v4_loopback : bpf_cpu_to_be64(1));
 	if (judge_address(label, word))
 		return 0;
-	if (low)
-		set_address(event, 0, bound ? mapped(bound) : v4_loopback);
-	else
-		set_address(event, 0, bpf_cpu_to_be64(1));
+	/* An inet6 socket that is bound to IPv4 gets to the loopback of that. */
+	set_address(event, 0, low && bound ? mapped(bound) : v4_loopback);
 	if (judge_address(label, word))
 		return 0;
 	set_address(event, 0, low);
