@@ -52,14 +52,14 @@ RF_JUDGE_ADDRESS(128k)
 RF_JUDGE_ADDRESS(1m)
 RF_JUDGE_ADDRESS(4m)
 
-/* True where there is something to report: no other address needs to be judged. */
+/* Allowed? */
 static __always_inline bool judge_address(struct rf_label *label, __u64 word)
 {
 	struct rf_verdict *verdict = &label->walk.verdict;
 
 	rf_verdict_fail(verdict, RF_REASON_NO_IMAGE);
 	with_image(word, judge_address, label);
-	return verdict->missing || rf_verdict_audited(verdict);
+	return !verdict->missing;
 }
 
 static __always_inline void set_address(struct rf_event *event, __u64 high, __u64 low)
@@ -85,24 +85,29 @@ __noinline int judge_destination(struct rf_label *label, __u64 word, __be32 boun
 {
 	const __u64 v4_loopback = mapped(bpf_htonl(INADDR_LOOPBACK));
 	struct rf_event *event;
-	__u64 low;
+	__u64 low, first;
+	bool audited;
 
 	if (!label)
 		return 0;
 	event = &label->event;
-	if (judge_address(label, word))
+	if (!judge_address(label, word))
 		return 0;
 	low = ((__u64 *)event->address)[1];
 	if (((__u64 *)event->address)[0] || (low && low != mapped(0)))
 		return 0;
-	set_address(event, 0, low ? v4_loopback : bpf_cpu_to_be64(1));
-	if (judge_address(label, word))
+	first = low ? v4_loopback : bpf_cpu_to_be64(1);
+	set_address(event, 0, first);
+	if (!judge_address(label, word))
 		return 0;
+	audited = rf_verdict_audited(&label->walk.verdict);
 	/* An inet6 socket that is bound to IPv4 gets to the loopback of that. */
 	set_address(event, 0, low && bound ? mapped(bound) : v4_loopback);
-	if (judge_address(label, word))
+	if (!judge_address(label, word) || rf_verdict_audited(&label->walk.verdict))
 		return 0;
-	set_address(event, 0, low);
+	/* Allowed. Told is the address of which audited rules say otherwise, else the written one. */
+	set_address(event, 0, audited ? first : low);
+	judge_address(label, word);
 	return 0;
 }
 
