@@ -18,6 +18,8 @@
 #define RF_ANCHOR_NAMES 4 /* names of one anchored object */
 #define RF_MAX_COMPONENTS 512 /* names between an object and its anchor */
 #define RF_NAME_MAX 255 /* bytes of one name (Linux NAME_MAX) */
+#define RF_MAX_MADE 65536 /* file systems made by sessions */
+#define RF_WALKS 8 /* tries to walk while directories move */
 #define RF_MAX_CGROUP_DEPTH 128 /* levels at which a session's cgroup may lie */
 #define RF_EVENT_PATH 2048 /* bytes of path text in an event */
 #define RF_EVENT_EXE 256 /* bytes of the text of the process's program */
@@ -49,6 +51,7 @@ enum rf_op {
 	RF_OP_SOCKET,
 	RF_OP_CONNECT,
 	RF_OP_SEND,
+	RF_OP_MOUNT,
 	RF_OPS, /* count */
 };
 
@@ -73,6 +76,9 @@ enum rf_reason {
 	RF_REASON_NO_STORAGE, /* no memory for the label of a task */
 	RF_REASON_ENDED, /* the session has ended, the task has not */
 	RF_REASON_TERMINAL, /* input put into a terminal: always denied, in audit mode too */
+	RF_REASON_FOLDED, /* names are folded there, and a rule below says something else */
+	RF_REASON_DEVICE, /* a device node that is neither named by a rule nor the system's own */
+	RF_REASON_MAP_FULL, /* no room to remember what the session made */
 	RF_REASON_BAD_FAMILY, /* a socket or an address of a kind that no rule can name */
 	RF_REASONS,
 };
@@ -95,7 +101,12 @@ struct rf_session {
 	__u64 id;
 	__u64 word;
 	__u64 cgroup; /* id of the cgroup at its root */
-	__u64 pad;
+	/*
+	 * Number of the mount namespace that it was started in: mounts there decide by
+	 * their place. 0: none is known, so none does.
+	 */
+	__u32 mnt_ns;
+	__u32 pad;
 };
 
 #define RF_WORD_AUDIT 0x1 /* report what enforce would deny, allow it */
@@ -146,6 +157,12 @@ struct rf_anchor_key {
 	__u32 dev;
 	__u32 generation;
 };
+
+/*
+ * The file systems of the kernel (proc, sysfs, ...) have one name whatever the
+ * instance: their key has this subvol, s_magic as ino and 0 for the rest.
+ */
+#define RF_SUBVOL_TYPE (~0ull)
 
 /*
  * One word for each name of the object: bits 63..24 the policy's serial number
@@ -310,6 +327,7 @@ struct rf_rule {
 	__u16 flags;
 };
 #define RF_RULE_WORDS 2
+#define RF_RULE_GROUP 0x1 /* it stands for the paths that follow it, too */
 
 /* Counters of a session (per-CPU array `counters`, index = slot). */
 struct rf_counters {

@@ -110,7 +110,7 @@ static __always_inline void count(__u32 slot, __u64 session, const struct rf_ver
 		__sync_fetch_and_add(&c->written, 1);
 	else
 		__sync_fetch_and_add(&c->lost, 1);
-	if (!verdict->missing || reason >= RF_REASONS)
+	if (!rf_verdict_denies(verdict) || reason >= RF_REASONS)
 		return;
 	if (audit)
 		__sync_fetch_and_add(&c->would_deny[reason], 1);
@@ -140,7 +140,7 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	event->decision = !verdict->missing ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
+	event->decision = !rf_verdict_denies(verdict) ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
 	event->op = op;
 	event->reason = verdict->reason;
 	event->flags = 0;
@@ -162,7 +162,7 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 	struct rf_walk *walk = &label->walk;
 	struct rf_event *event = &label->event;
 	bool audit = word & RF_WORD_AUDIT;
-	bool denied = walk->verdict.missing;
+	bool denied = rf_verdict_denies(&walk->verdict);
 	__u32 size;
 	long err;
 
@@ -198,10 +198,10 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
 }
 
 /*
- * A task of a session that cannot be labelled: denied in every mode, and said. The
- * errno is the caller's, who returns it as it is.
+ * Report what no policy was asked about, as a task of a session that cannot be
+ * labelled: denied in every mode. The errno is the caller's, who returns it as it is.
  */
-static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
+static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 {
 	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
 	struct rf_verdict verdict = {};
@@ -212,7 +212,7 @@ static __always_inline void report_unlabelled(__u32 slot, __u8 op, __u8 want)
 		return;
 	id = READ_ONCE(session->id);
 	rf_verdict_begin(&verdict, want);
-	rf_verdict_fail(&verdict, RF_REASON_NO_STORAGE);
+	rf_verdict_fail(&verdict, reason);
 	event = bpf_ringbuf_reserve(&denials, __builtin_offsetof(struct rf_event, path), 0);
 	if (event) {
 		event_head(event, id, op, &verdict, false);

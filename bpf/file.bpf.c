@@ -40,11 +40,18 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 
 	if (ret)
 		return ret;
+	/*
+	 * An overlay's file in its layer, opened under the overlay's path (kernels before
+	 * 6.7): that path has been judged for the overlay's own file.
+	 */
+	if (file->f_inode != file->f_path.dentry->d_inode)
+		return 0;
 	switch (label_current(&label, &slot)) {
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		report_unlabelled(slot, RF_OP_OPEN, open_rights(file->f_flags, file->f_mode));
+		report(slot, RF_OP_OPEN, open_rights(file->f_flags, file->f_mode),
+		       RF_REASON_NO_STORAGE);
 		return -EACCES;
 	case RF_LABELLED:
 		break;
@@ -53,7 +60,7 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	dentry = file->f_path.dentry;
 	word = label_word(label);
-	judge_object(&label->walk, dentry, want, word);
+	judge_object(label, &file->f_path, want, word);
 	return answer(label, word, op, dentry);
 }
 
@@ -71,7 +78,7 @@ static __always_inline int terminal_ioctl(struct file *file, unsigned int cmd)
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		report_unlabelled(slot, RF_OP_IOCTL, RF_MODIFY);
+		report(slot, RF_OP_IOCTL, RF_MODIFY, RF_REASON_NO_STORAGE);
 		return -EACCES;
 	case RF_LABELLED:
 		break;

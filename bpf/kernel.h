@@ -38,6 +38,11 @@
 /* stat.h: i_mode */
 #define S_IFMT 00170000
 #define S_IFDIR 0040000
+#define S_IFCHR 0020000
+#define S_IFBLK 0060000
+
+/* fs.h: S_CASEFOLD, in i_flags of a directory whose names are folded */
+#define S_CASEFOLD (1u << 15)
 
 /* fs.h: SB_NOUSER, a file system that no one can mount */
 #define SB_NOUSER (1ul << 31)
@@ -45,6 +50,17 @@
 #define PIPEFS_MAGIC 0x50495045
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
+#define DEVPTS_SUPER_MAGIC 0x1cd1
+/* of file systems whose servers or formats may fold names */
+#define FUSE_SUPER_MAGIC 0x65735546
+#define MSDOS_SUPER_MAGIC 0x4d44
+#define EXFAT_SUPER_MAGIC 0x2011bab0
+#define NTFS3_SUPER_MAGIC 0x7366746e
+#define HFS_SUPER_MAGIC 0x4244
+#define HFSPLUS_SUPER_MAGIC 0x482b
+#define CIFS_SUPER_MAGIC 0xff534d42
+#define SMB2_SUPER_MAGIC 0xfe534d42
+#define V9FS_MAGIC 0x01021997
 
 /* linux/socket.h */
 #define AF_UNSPEC 0
@@ -86,14 +102,23 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct dentry;
+
+struct file_system_type {
+	const char *name;
+};
+
 struct super_block {
 	__u32 s_dev;
+	struct file_system_type *s_type;
+	struct dentry *s_root;
 	unsigned long s_flags;
 	unsigned long s_magic;
 };
 
 struct inode {
 	__u16 i_mode;
+	unsigned int i_flags;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	__u32 i_generation;
@@ -109,8 +134,17 @@ struct vfsmount {
 	struct dentry *mnt_root;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
 struct mount {
 	struct mount *mnt_parent;
+	struct mnt_namespace *mnt_ns;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
 };

@@ -36,6 +36,16 @@ struct rf_walk {
 	__u64 own[RF_ANCHOR_NAMES];
 	struct rf_anchor_key own_key;
 	struct rf_verdict verdict;
+	/* What is walked, for the walks that are not direct: addresses of a dentry and its mount. */
+	__u64 object, mnt;
+	__u64 at, mount; /* and where such a walk is */
+	__u64 word, session; /* for whom */
+	__u32 slot;
+	__u32 folded; /* the last so many names are looked up without regard to case */
+	__u64 sum; /* over all that a slow walk met */
+	bool crossing; /* by mountpoints, not by d_parent alone */
+	bool named; /* the object is an anchor itself */
+	__u8 reason; /* why there is no place, or no state */
 	char text[RF_NAME_MAX + 1];
 };
 
@@ -82,6 +92,15 @@ struct {
 	__type(key, struct rf_anchor_key);
 	__type(value, struct rf_anchor);
 } anchors SEC(".maps");
+
+/* File systems that a session made: address of the super block -> the session's id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RF_MAX_MADE);
+	__type(key, __u64);
+	__type(value, __u64);
+} made SEC(".maps");
 
 /*
  * Images: one array of maps for each size class, since an inner map must have the

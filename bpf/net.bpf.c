@@ -207,7 +207,7 @@ int BPF_PROG(rf_socket_create, int family, int type, int protocol, int kern, int
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		report_unlabelled(slot, RF_OP_SOCKET, RF_NET_CONNECT);
+		report(slot, RF_OP_SOCKET, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
 		return -EACCES;
 	case RF_LABELLED:
 		break;
@@ -301,7 +301,7 @@ static __always_inline int judge_peer(struct socket *sock, const void *address, 
 	case RF_UNLABELLABLE:
 		if (is_kernels(sk))
 			return 0;
-		report_unlabelled(slot, op, RF_NET_CONNECT);
+		report(slot, op, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
 		return -EACCES;
 	case RF_LABELLED:
 		break;
@@ -392,7 +392,7 @@ int BPF_PROG(rf_netlink_send, struct sock *sk, struct sk_buff *skb, int ret)
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		report_unlabelled(slot, RF_OP_SEND, RF_NET_CONNECT);
+		report(slot, RF_OP_SEND, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
 		return -EACCES;
 	case RF_LABELLED:
 		break;

@@ -21,14 +21,14 @@ int BPF_PROG(rf_task_alloc, struct task_struct *task, unsigned long clone_flags,
 	case RF_OUTSIDE:
 		return 0;
 	case RF_UNLABELLABLE:
-		report_unlabelled(slot, RF_OP_FORK, 0);
+		report(slot, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);
 		return -EPERM;
 	case RF_LABELLED:
 		break;
 	}
 	child = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child) {
-		report_unlabelled(label->slot, RF_OP_FORK, 0);
+		report(label->slot, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);
 		return -EPERM;
 	}
 	child->slot = label->slot;

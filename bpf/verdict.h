@@ -43,6 +43,15 @@ static __always_inline int rf_state_flat(const __u64 *image, __u32 mask, __u32 s
 	return !!RF_STATE_FLAT(image[(rf_image_header(image)->states + state) & mask]);
 }
 
+/* Is some right of `want` allowed in this state? */
+static __always_inline int rf_state_allows(const __u64 *image, __u32 mask, __u32 state, __u8 want)
+{
+	const struct rf_image *head = rf_image_header(image);
+	__u32 accept = RF_STATE_ACCEPT(image[(head->states + state) & mask]);
+
+	return !!(image[(head->accepts + accept * RF_ACCEPT_WORDS) & mask] & want);
+}
+
 /*
  * The outcome for one act; `missing` == 0 is the only way to be allowed. It is that of
  * the policy without its audited rules; the audited_ fields are the same with these in
@@ -83,6 +92,12 @@ static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 	v->rule = 0;
 	v->name = 0;
 	v->audited = 0;
+}
+
+/* Is the act denied? One that needs no right of the policy may have failed all the same. */
+static __always_inline int rf_verdict_denies(const struct rf_verdict *v)
+{
+	return v->missing || v->reason > RF_REASON_DEFAULT;
 }
 
 /* The lowest right of a mask, as an index into rf_accept.rule. */

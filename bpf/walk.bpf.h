@@ -3,10 +3,16 @@
  * From an object to its verdict: up from the object to the nearest anchor by
  * d_parent, collecting names, then the automaton down over these names.
  *
- * Mountpoints are not crossed: the root of every mount that the session saw at its
- * start is an anchor, so a walk that gets past a mount's root is in a mount that
- * was made later, and there the object's place in its own file system decides
- * (binding a directory elsewhere gains nothing). What has no anchor is denied.
+ * Mountpoints are not crossed as a rule: the root of every mount that the session
+ * saw at its start is an anchor, so a walk that gets past a mount's root is in a mount
+ * that was made later, and there the object's place in its own file system decides
+ * (binding a directory elsewhere gains nothing). A file system without an anchor is
+ * one of the kernel's, which have one name each; or made by the session itself; or
+ * mounted where the session was started, and then its mountpoint says what it is.
+ * Everything else is denied.
+ *
+ * The first walk is direct. What it cannot finish, and what a rename may have
+ * disturbed, is walked again, slowly and twice, until both times agree.
  */
 #ifndef RF_BPF_WALK_H
 #define RF_BPF_WALK_H
@@ -54,6 +60,11 @@
 		for (i = 1; i <= RF_MAX_COMPONENTS; i++) {                                                     \
 			if (i > n || rf_state_flat(image->word, mask, state))                                  \
 				break;                                                                         \
+			if (n - i < walk->folded &&                                                            \
+			    rf_state_allows(image->word, mask, state, walk->verdict.want)) {                   \
+				walk->reason = RF_REASON_FOLDED;                                               \
+				return 0;                                                                      \
+			}                                                                                      \
 			state = walk_name_##suffix(image, walk, n - i, state);                                 \
 			if (!state)                                                                            \
 				break;                                                                         \
@@ -77,7 +88,7 @@
 		if (down)                                                                                      \
 			state = walk_down_##suffix(image, walk, state);                                        \
 		if (!state) {                                                                                  \
-			rf_verdict_fail(&walk->verdict, RF_REASON_UNREADABLE);                                 \
+			rf_verdict_fail(&walk->verdict, walk->reason);                                         \
 			return false;                                                                          \
 		}                                                                                              \
 		rf_verdict_add(&walk->verdict, image->word, mask, state, word &RF_NAME_DENY_ONLY,              \
@@ -120,23 +131,34 @@ RF_WALK_NAME(128k)
 RF_WALK_NAME(1m)
 RF_WALK_NAME(4m)
 
-/* Memory that has no name: a pipe, a memfd. Opened only through /proc/PID/fd. */
-static __always_inline bool is_detached(const struct super_block *sb)
+/* What the session's policy says of the walk's end. */
+__noinline int judge_walk(struct rf_walk *walk)
 {
-	unsigned long magic = sb->s_magic;
+	__u64 word;
 
-	return (sb->s_flags & SB_NOUSER) &&
+	if (!walk)
+		return 0;
+	word = walk->word;
+	walk->reason = RF_REASON_UNREADABLE;
+	rf_verdict_fail(&walk->verdict, RF_REASON_NO_IMAGE);
+	with_image(word, judge, walk);
+	return 0;
+}
+
+/* Memory that has no name: a pipe, a memfd. Opened only through /proc/PID/fd. */
+static __always_inline bool is_detached(unsigned long flags, unsigned long magic)
+{
+	return (flags & SB_NOUSER) &&
 	       (magic == PIPEFS_MAGIC || magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
 }
 
-static __always_inline struct rf_anchor *anchor_of(struct rf_anchor_key *key,
-						   const struct dentry *dentry)
+/* May "A" and "a" be one file there? */
+static __always_inline bool folds(unsigned long magic)
 {
-	struct inode *inode = dentry->d_inode;
-
-	key->ino = inode->i_ino;
-	key->generation = inode->i_generation;
-	return bpf_map_lookup_elem(&anchors, key);
+	return magic == FUSE_SUPER_MAGIC || magic == MSDOS_SUPER_MAGIC ||
+	       magic == EXFAT_SUPER_MAGIC || magic == NTFS3_SUPER_MAGIC ||
+	       magic == HFS_SUPER_MAGIC || magic == HFSPLUS_SUPER_MAGIC ||
+	       magic == CIFS_SUPER_MAGIC || magic == SMB2_SUPER_MAGIC || magic == V9FS_MAGIC;
 }
 
 static __always_inline void names_of(__u64 *names, const struct rf_anchor *anchor)
@@ -147,63 +169,195 @@ static __always_inline void names_of(__u64 *names, const struct rf_anchor *ancho
 	names[3] = anchor->name[3];
 }
 
-/*
- * Up from `dentry` to the nearest anchor of `policy`. What stands in the way is
- * left in the verdict and returned as false.
- *
- * The loop ends with its condition: 6.1 refuses one that is closed by falling
- * through to its head.
- */
-static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *dentry, __u64 policy)
+static __always_inline void anchored(struct rf_walk *walk, const struct rf_anchor_key *key,
+				     const struct rf_anchor *anchor)
 {
-	struct rf_anchor_key key = {.policy = policy};
-	struct inode *inode = dentry->d_inode;
-	struct super_block *sb = inode->i_sb;
-	struct rf_anchor *anchor;
-	__u8 reason = RF_REASON_TOO_DEEP;
-	__u32 i = 0, len;
+	names_of(walk->anchor, anchor);
+	walk->key = *key;
+	walk->place = RF_ANCHORED;
+}
 
-	walk->n = 0;
-	walk->place = RF_NOWHERE;
-	walk->own[0] = walk->own[1] = walk->own[2] = walk->own[3] = 0;
-	if (is_detached(sb)) {
+/* The name of a file system's type, as the number that its first 8 bytes are. */
+#define TYPE_TMPFS 0x7366706d74ull /* "tmpfs" and NULs */
+#define TYPE_DEVTMPFS 0x7366706d74766564ull /* "devtmpfs" */
+
+static __always_inline bool has_type(const struct super_block *sb, __u64 type)
+{
+	__u64 text[2] = {};
+
+	bpf_probe_read_kernel_str(text, sizeof(*text) + 1, BPF_CORE_READ(sb, s_type, name));
+	return text[0] == type && !text[1];
+}
+
+/* ---- slowly: any address, any mount, nothing but reads --------------------- */
+
+extern const void rename_lock __ksym __weak;
+
+/* The sequence of rename_lock: it changes, and is odd meanwhile, whenever a name moves. */
+static __always_inline __u32 moves(void)
+{
+	__u32 sequence = 1;
+
+	if (&rename_lock)
+		bpf_probe_read_kernel(&sequence, sizeof(sequence), &rename_lock);
+	return sequence;
+}
+
+static __always_inline void mix(struct rf_walk *walk, __u64 value)
+{
+	walk->sum = (walk->sum ^ value) * 0x9e3779b97f4a7c15ull;
+	walk->sum ^= walk->sum >> 29;
+}
+
+/* The anchor of the object at `dentry`; the key's policy is set, the rest becomes its. */
+static __always_inline struct rf_anchor *read_anchor(struct rf_anchor_key *key,
+						     struct dentry *dentry)
+{
+	struct inode *inode = BPF_CORE_READ(dentry, d_inode);
+
+	key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	key->ino = BPF_CORE_READ(inode, i_ino);
+	key->generation = BPF_CORE_READ(inode, i_generation);
+	return bpf_map_lookup_elem(&anchors, key);
+}
+
+/*
+ * The root of a file system that has no anchor. True if it is known all the same:
+ * one of the kernel's, or made by the session.
+ */
+static __always_inline bool known_root(struct rf_walk *walk, struct dentry *dentry)
+{
+	struct rf_anchor_key key = {.policy = walk->key.policy, .subvol = RF_SUBVOL_TYPE};
+	struct inode *inode = BPF_CORE_READ(dentry, d_inode);
+	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
+	struct rf_anchor *anchor;
+	__u64 *maker, address = (__u64)sb;
+
+	/* An inode that was opened by its handle may have no parent yet, which makes it no root. */
+	if (BPF_CORE_READ(sb, s_root) != dentry)
+		return false;
+	maker = bpf_map_lookup_elem(&made, &address);
+	if (maker && *maker == walk->session) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
-	key.dev = sb->s_dev;
-	anchor = anchor_of(&key, dentry);
-	if (anchor && (inode->i_mode & S_IFMT) != S_IFDIR) {
+	key.ino = BPF_CORE_READ(sb, s_magic);
+	anchor = bpf_map_lookup_elem(&anchors, &key);
+	if (!anchor)
+		return false;
+	anchored(walk, &key, anchor);
+	return true;
+}
+
+/* One step of a slow walk, from walk->at. 1: it has ended, at a place or with a reason. */
+__noinline int walk_step(struct rf_walk *walk)
+{
+	struct rf_anchor_key key = {};
+	struct dentry *dentry, *parent;
+	struct rf_anchor *anchor;
+	struct mount *mount, *up;
+	struct inode *inode;
+	__u32 n, len;
+
+	if (!walk)
+		return 1;
+	n = walk->n;
+	key.policy = walk->key.policy;
+	dentry = (struct dentry *)walk->at;
+	inode = BPF_CORE_READ(dentry, d_inode);
+	if (BPF_CORE_READ(inode, i_flags) & S_CASEFOLD)
+		walk->folded = n;
+	anchor = read_anchor(&key, dentry);
+	if (anchor && walk->at == walk->object &&
+	    (BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFDIR) {
 		names_of(walk->own, anchor);
 		walk->own_key = key;
-		anchor = NULL;
+	} else if (anchor) {
+		anchored(walk, &key, anchor);
+		return 1;
 	}
-	while (!anchor) {
-		const struct dentry *parent = dentry->d_parent;
+	if (walk->crossing) {
+		mount = (struct mount *)walk->mount;
+		if (BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
+			walk->reason = RF_REASON_UNREACHABLE;
+			up = BPF_CORE_READ(mount, mnt_parent);
+			if (up == mount)
+				return 1;
+			if (folds(BPF_CORE_READ(inode, i_sb, s_magic)))
+				walk->folded = n;
+			walk->at = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
+			walk->mount = (__u64)up;
+			mix(walk, walk->at);
+			return 0;
+		}
+	}
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (parent == dentry) {
+		walk->reason = RF_REASON_UNREACHABLE;
+		if (!walk->crossing)
+			known_root(walk, dentry);
+		return 1;
+	}
+	len = BPF_CORE_READ(dentry, d_name.len);
+	walk->reason = len > RF_NAME_MAX ? RF_REASON_UNREADABLE : RF_REASON_TOO_DEEP;
+	if (len > RF_NAME_MAX || n >= RF_MAX_COMPONENTS)
+		return 1;
+	n &= RF_MAX_COMPONENTS - 1;
+	walk->name[n] = (__u64)BPF_CORE_READ(dentry, d_name.name);
+	walk->len[n] = len;
+	walk->n = n + 1;
+	walk->at = (__u64)parent;
+	mix(walk, walk->at);
+	mix(walk, BPF_CORE_READ(dentry, d_name.hash_len));
+	return 0;
+}
 
-		if (i == RF_MAX_COMPONENTS)
-			goto failed;
-		if (parent == dentry) {
-			reason = RF_REASON_UNREACHABLE;
-			goto failed;
-		}
-		len = dentry->d_name.len;
-		if (len > RF_NAME_MAX) {
-			reason = RF_REASON_UNREADABLE;
-			goto failed;
-		}
-		walk->name[i] = (__u64)dentry->d_name.name;
-		walk->len[i] = len;
-		walk->n = ++i;
-		dentry = parent;
-		anchor = anchor_of(&key, dentry);
+/*
+ * One slow walk: up by d_parent, or, with walk->crossing, by the mounts of the
+ * namespace that the session was started in. The sum tells two walks apart.
+ */
+static __always_inline void walk_slowly(struct rf_walk *walk, bool crossing)
+{
+	__u32 i;
+
+	walk->at = walk->object;
+	walk->mount = walk->mnt - bpf_core_field_offset(struct mount, mnt);
+	walk->crossing = crossing;
+	walk->folded = walk->n = 0;
+	walk->place = RF_NOWHERE;
+	for (i = 0; i < 2 * RF_MAX_COMPONENTS; i++) {
+		opaque(i);
+		if (walk_step(walk))
+			break;
 	}
-	names_of(walk->anchor, anchor);
-	walk->key = key;
-	walk->place = RF_ANCHORED;
-	return true;
-failed:
+}
+
+/* Does the object's mount hang where the session was started, where it may not mount itself? */
+static __always_inline bool is_given(const struct rf_walk *walk)
+{
+	struct mount *mount =
+		(struct mount *)(walk->mnt - bpf_core_field_offset(struct mount, mnt));
+	struct rf_session *session;
+	__u32 slot = walk->slot;
+
+	session = bpf_map_lookup_elem(&sessions, &slot);
+	return session && session->mnt_ns && BPF_CORE_READ(mount, mnt_ns) &&
+	       BPF_CORE_READ(mount, mnt_ns, ns.inum) == session->mnt_ns;
+}
+
+/* All that can be done to find the object's names. */
+__noinline int walk_any_way(struct rf_walk *walk)
+{
+	if (!walk)
+		return 0;
+	walk->sum = 0;
+	walk->own[0] = walk->own[1] = walk->own[2] = walk->own[3] = 0;
+	walk_slowly(walk, false);
+	if (walk->place == RF_NOWHERE && walk->reason == RF_REASON_UNREACHABLE && is_given(walk))
+		walk_slowly(walk, true);
+	walk->named = walk->own[0];
 	/* A file mounted from where the session does not see: its own names are all it has. */
-	if (reason == RF_REASON_UNREACHABLE && walk->own[0]) {
+	if (walk->place == RF_NOWHERE && walk->reason == RF_REASON_UNREACHABLE && walk->own[0]) {
 		walk->anchor[0] = walk->own[0];
 		walk->anchor[1] = walk->own[1];
 		walk->anchor[2] = walk->own[2];
@@ -212,16 +366,102 @@ failed:
 		walk->key = walk->own_key;
 		walk->n = 0;
 		walk->place = RF_ANCHORED;
-		return true;
 	}
-	rf_verdict_fail(&walk->verdict, reason);
-	return false;
+	return 0;
 }
 
-/* Judge `want` on the object at `dentry` under the session's word, into walk->verdict. */
-static __always_inline void judge_object(struct rf_walk *walk, const struct dentry *dentry,
-					 __u8 want, __u64 word)
+/* The verdict by two slow walks. 1: something moved meanwhile, so there is none. */
+__noinline int judge_slowly(struct rf_walk *walk)
 {
+	__u64 sum;
+
+	if (!walk)
+		return 0;
+	walk_any_way(walk);
+	sum = walk->sum;
+	if (walk->place == RF_NOWHERE)
+		rf_verdict_fail(&walk->verdict, walk->reason);
+	else
+		judge_walk(walk);
+	walk_any_way(walk);
+	return walk->sum != sum;
+}
+
+/* ---- fast ------------------------------------------------------------------ */
+
+static __always_inline struct rf_anchor *anchor_of(struct rf_anchor_key *key,
+						   const struct inode *inode)
+{
+	key->ino = inode->i_ino;
+	key->generation = inode->i_generation;
+	return bpf_map_lookup_elem(&anchors, key);
+}
+
+/*
+ * Up from `dentry` to the nearest anchor. False: not by this way.
+ *
+ * The loop ends with its condition: 6.1 refuses one that is closed by falling
+ * through to its head.
+ */
+static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *dentry)
+{
+	struct rf_anchor_key key = {.policy = walk->key.policy};
+	struct inode *inode = dentry->d_inode;
+	struct super_block *sb = inode->i_sb;
+	struct rf_anchor *anchor;
+	__u32 i = 0, len;
+
+	walk->n = walk->folded = 0;
+	walk->named = false;
+	walk->own[0] = walk->own[1] = walk->own[2] = walk->own[3] = 0;
+	if (is_detached(sb->s_flags, sb->s_magic)) {
+		walk->place = RF_DETACHED;
+		return true;
+	}
+	key.dev = sb->s_dev;
+	anchor = anchor_of(&key, inode);
+	if (anchor && (inode->i_mode & S_IFMT) != S_IFDIR) {
+		names_of(walk->own, anchor);
+		walk->own_key = key;
+		walk->named = true;
+		anchor = NULL;
+	}
+	while (!anchor) {
+		const struct dentry *parent = dentry->d_parent;
+
+		if (i == RF_MAX_COMPONENTS || parent == dentry)
+			return false;
+		len = dentry->d_name.len;
+		if (len > RF_NAME_MAX)
+			return false;
+		walk->name[i] = (__u64)dentry->d_name.name;
+		walk->len[i] = len;
+		walk->n = ++i;
+		dentry = parent;
+		inode = dentry->d_inode;
+		if (inode->i_flags & S_CASEFOLD)
+			walk->folded = i;
+		anchor = anchor_of(&key, inode);
+	}
+	anchored(walk, &key, anchor);
+	return true;
+}
+
+/* A device node of devtmpfs or devpts, which only the system makes. */
+static __always_inline bool is_system_node(struct super_block *sb)
+{
+	return sb->s_magic == DEVPTS_SUPER_MAGIC || has_type(sb, TYPE_DEVTMPFS);
+}
+
+/* Judge `want` on the object of `path` under the label's session's word, into walk->verdict. */
+static __always_inline void judge_object(struct rf_label *label, const struct path *path, __u8 want,
+					 __u64 word)
+{
+	struct rf_walk *walk = &label->walk;
+	struct dentry *dentry = path->dentry;
+	struct inode *inode = dentry->d_inode;
+	__u32 before, i, type;
+
 	rf_verdict_begin(&walk->verdict, want);
 	if (!word) {
 		walk->n = 0;
@@ -229,10 +469,29 @@ static __always_inline void judge_object(struct rf_walk *walk, const struct dent
 		rf_verdict_fail(&walk->verdict, RF_REASON_ENDED);
 		return;
 	}
-	if (!walk_up(walk, dentry, RF_WORD_POLICY(word)))
-		return;
-	rf_verdict_fail(&walk->verdict, RF_REASON_NO_IMAGE);
-	with_image(word, judge, walk);
+	walk->object = (__u64)dentry;
+	walk->mnt = (__u64)path->mnt;
+	walk->word = word;
+	walk->session = label->session;
+	walk->slot = label->slot;
+	walk->key.policy = RF_WORD_POLICY(word);
+	before = moves();
+	if (walk_up(walk, dentry)) {
+		judge_walk(walk);
+		if (!(before & 1) && moves() == before)
+			goto judged;
+	}
+	for (i = 0; i < RF_WALKS; i++) {
+		if (!judge_slowly(walk))
+			goto judged;
+	}
+	rf_verdict_fail(&walk->verdict, RF_REASON_RACED);
+	return;
+judged:
+	type = inode->i_mode & S_IFMT;
+	if ((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing && !walk->named &&
+	    !is_system_node(inode->i_sb))
+		rf_verdict_fail(&walk->verdict, RF_REASON_DEVICE);
 }
 
 #endif

@@ -6,22 +6,78 @@
 #include <string.h>
 
 #include "policy/dfa.h"
+#include "policy/lint.h"
 #include "policy/net.h"
 #include "policy/nfa.h"
 #include "policy/rules.h"
 #include "policy/write.h"
 
-static void never_wins(const struct rf_rule_head *rule, struct rf_diags *diags)
+/* "~/.ssh", or of a group "~/.ssh and 3 more". */
+static void add_written(struct rf_text *t, const struct rf_rule_head *rule, size_t members)
 {
+	char more[40];
+
+	rf_text_add(t, rule->written, strlen(rule->written));
+	if (members > 1)
+		rf_text_add(t, more, snprintf(more, sizeof(more), " and %zu more", members - 1));
+}
+
+/* "deny all ~/.ssh". */
+static void add_rule(struct rf_text *t, const struct rf_rule_head *rule, size_t members)
+{
+	const char *parts[] = {rf_action_names[rule->sense.action], " ", rule->rights, " "};
+
+	for (size_t i = 0; i < RF_COUNT(parts); i++)
+		rf_text_add(t, parts[i], strlen(parts[i]));
+	add_written(t, rule, members);
+}
+
+static bool same_group(const struct rf_rule_head *a, const struct rf_rule_head *b)
+{
+	return !strcmp(a->file, b->file) && a->sense.action == b->sense.action &&
+	       a->sense.rights == b->sense.rights && a->sense.audited == b->sense.audited &&
+	       a->sense.reopens == b->sense.reopens;
+}
+
+uint16_t *rf_policy_numbers(const struct rf_policy *policy, bool grouped)
+{
+	uint16_t *numbers = calloc(policy->nrules + 1, sizeof(*numbers));
+
+	for (size_t i = 0; numbers && i < policy->nrules; i++)
+		numbers[i] = grouped && i &&
+					     same_group(&policy->rules[i - 1].head,
+							&policy->rules[i].head)
+				     ? numbers[i - 1]
+				     : i + 1;
+	return numbers;
+}
+
+/* How many paths have the number of path rule `i`, its first; 0 for one that is not. */
+static size_t members_of(const struct rf_policy *policy, const uint16_t *numbers, size_t i)
+{
+	size_t n = 0;
+
+	if (numbers[i] != i + 1)
+		return 0;
+	while (i + n < policy->nrules && numbers[i + n] == numbers[i])
+		n++;
+	return n;
+}
+
+static void never_wins(const struct rf_rule_head *rule, size_t members, struct rf_diags *diags)
+{
+	_cleanup_text_ struct rf_text text = {0};
+
+	add_rule(&text, rule, members);
 	rf_diag(diags, RF_WARNING, rule->file, rule->line, rule->column,
 		"later rules decide everything that it matches: remove or move it",
-		"this rule can never win: %s %s %s", rf_action_names[rule->sense.action],
-		rule->rights, rule->written);
+		"this rule can never win: %s", text.text ? text.text : "");
 }
 
 /* A rule that decides nothing anywhere, an allow that takes back a deny. */
-static int warn_rules(const struct rf_policy *policy, const struct rf_nfa *nfa,
-		      const struct rf_dfa *dfa, const struct rf_lint *lint, struct rf_diags *diags)
+static int warn_rules(const struct rf_policy *policy, const uint16_t *numbers,
+		      const struct rf_nfa *nfa, const struct rf_dfa *dfa,
+		      const struct rf_lint *lint, struct rf_diags *diags)
 {
 	_cleanup_free_ bool *wins = calloc(policy->nrules + 1, sizeof(*wins));
 
@@ -35,12 +91,13 @@ static int warn_rules(const struct rf_policy *policy, const struct rf_nfa *nfa,
 	}
 	for (size_t n = 1; n <= policy->nrules; n++) {
 		const struct rf_rule_head *rule = rf_policy_rule(policy, n), *deny;
+		size_t members = members_of(policy, numbers, n - 1);
 
 		/* That a child changes what its parents say is what children are for. */
-		if (strcmp(rule->file, policy->file) != 0)
+		if (!members || strcmp(rule->file, policy->file) != 0)
 			continue;
 		if (!wins[n])
-			never_wins(rule, diags);
+			never_wins(rule, members, diags);
 		if (!lint->reopened[n])
 			continue;
 		deny = rf_policy_rule(policy, lint->reopened[n]);
@@ -78,8 +135,8 @@ static void explosion(const struct rf_policy *policy, const uint16_t culprits[RF
 		names.text ? names.text : "");
 }
 
-int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct rf_diags *diags,
-			struct rf_nfa *ret_nfa, struct rf_dfa *ret_dfa)
+int rf_policy_automaton(const struct rf_policy *policy, const uint16_t *numbers, size_t without,
+			struct rf_diags *diags, struct rf_nfa *ret_nfa, struct rf_dfa *ret_dfa)
 {
 	_cleanup_free_ struct rf_rule_sense *senses = calloc(policy->nrules + 1, sizeof(*senses));
 	_cleanup_free_ uint16_t *reopened = calloc(policy->nrules + 1, sizeof(*reopened));
@@ -94,8 +151,10 @@ int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct r
 	for (size_t i = 0; i < policy->nrules; i++)
 		senses[i] = policy->rules[i].head.sense;
 	for (size_t i = 0; !r && i < policy->nrules; i++)
-		for (size_t k = 0; !r && i + 1 != without && k < policy->rules[i].pattern.n; k++)
-			r = rf_nfa_add(&nfa, &policy->rules[i].pattern.sequences[k], i + 1, &lint);
+		for (size_t k = 0; !r && numbers[i] != without && k < policy->rules[i].pattern.n;
+		     k++)
+			r = rf_nfa_add(&nfa, &policy->rules[i].pattern.sequences[k], numbers[i],
+				       &lint);
 	if (!r)
 		r = rf_nfa_finish(&nfa);
 	if (!r)
@@ -105,7 +164,7 @@ int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct r
 	if (!r)
 		r = rf_dfa_minimise(&dfa);
 	if (!r && !without)
-		r = warn_rules(policy, &nfa, &dfa, &lint, diags);
+		r = warn_rules(policy, numbers, &nfa, &dfa, &lint, diags);
 	if (r) {
 		rf_nfa_done(&nfa);
 		rf_dfa_done(&dfa);
@@ -114,18 +173,6 @@ int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct r
 	*ret_nfa = nfa;
 	*ret_dfa = dfa;
 	return 0;
-}
-
-/* "deny all ~/.ssh", in `arena`. */
-static const char *rule_text(const struct rf_rule_head *rule, struct rf_arena *arena)
-{
-	_cleanup_text_ struct rf_text t = {0};
-	const char *parts[] = {rf_action_names[rule->sense.action], " ", rule->rights, " ",
-			       rule->written};
-
-	for (size_t i = 0; i < RF_COUNT(parts); i++)
-		rf_text_add(&t, parts[i], strlen(parts[i]));
-	return t.failed ? NULL : rf_arena_copy(arena, t.text, t.n);
 }
 
 /* The tables for the network, and the warnings about its rules. */
@@ -152,16 +199,46 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 	}
 	for (size_t i = 0; i < policy->nnet; i++)
 		if (!wins[i] && !strcmp(policy->net[i].head.file, policy->file))
-			never_wins(&policy->net[i].head, diags);
+			never_wins(&policy->net[i].head, 1, diags);
 	return 0;
 }
 
-int rf_policy_compile_without(const struct rf_policy *policy, size_t without,
-			      struct rf_diags *diags, void **ret_image, size_t *ret_size)
+/* Where each rule stands and what it says, a group's once; the texts in `arena`. 0 or -ENOMEM. */
+static int describe(const struct rf_policy *policy, const uint16_t *numbers, struct rf_arena *arena,
+		    struct rf_write_rule *rules)
 {
-	size_t n = policy->nrules + policy->nnet, first = diags->n;
+	for (size_t i = 0; i < policy->nrules + policy->nnet; i++) {
+		const struct rf_rule_head *rule = rf_policy_rule(policy, i + 1);
+		size_t members = i < policy->nrules ? members_of(policy, numbers, i) : 1;
+		_cleanup_text_ struct rf_text text = {0};
+
+		if (!members) {
+			rules[i] = rules[i - 1];
+			continue;
+		}
+		add_rule(&text, rule, members);
+		rules[i] = (struct rf_write_rule){
+			.file = rule->file,
+			.line = rule->line,
+			.column = rule->column,
+			.text = text.failed ? NULL : rf_arena_copy(arena, text.text, text.n),
+			.group = members > 1,
+		};
+		if (!rules[i].text)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* 0, -E2BIG where a limit is passed, -ENOMEM. */
+static int compile(const struct rf_policy *policy, bool grouped, size_t without,
+		   struct rf_diags *diags, void **ret_image, size_t *ret_size)
+{
+	size_t n = policy->nrules + policy->nnet;
 	_cleanup_free_ struct rf_write_rule *rules = calloc(n + 1, sizeof(*rules));
 	_cleanup_free_ struct rf_rule_sense *senses = calloc(n + 1, sizeof(*senses));
+	_cleanup_free_ uint16_t *numbers = rf_policy_numbers(policy, grouped);
+	_cleanup_free_ void *image = NULL;
 	struct rf_arena texts = {0};
 	struct rf_net net = {0};
 	struct rf_nfa nfa = {0};
@@ -175,37 +252,58 @@ int rf_policy_compile_without(const struct rf_policy *policy, size_t without,
 		.nrules = n,
 		.detached = policy->detached,
 	};
-	int r = rules && senses ? 0 : -ENOMEM;
+	int r = rules && senses && numbers ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !r && i < n; i++) {
-		const struct rf_rule_head *rule = rf_policy_rule(policy, i + 1);
-
-		senses[i] = rule->sense;
-		rules[i] = (struct rf_write_rule){
-			.file = rule->file,
-			.line = rule->line,
-			.column = rule->column,
-			.text = rule_text(rule, &texts),
-		};
-		if (!rules[i].text)
-			r = -ENOMEM;
-	}
+	for (size_t i = 0; !r && i < n; i++)
+		senses[i] = rf_policy_rule(policy, i + 1)->sense;
 	if (!r)
-		r = rf_policy_automaton(policy, without, diags, &nfa, &dfa);
+		r = describe(policy, numbers, &texts, rules);
+	if (!r)
+		r = rf_policy_automaton(policy, numbers, without, diags, &nfa, &dfa);
 	if (!r)
 		r = build_net(policy, without, diags, &net);
 	if (!r)
-		r = rf_image_write(&write, policy->file, diags, ret_image, ret_size);
+		r = rf_image_write(&write, policy->file, diags, &image, ret_size);
+	if (!r && !without)
+		r = rf_lint_patterns(policy, image, diags);
+	if (!r) {
+		*ret_image = image;
+		image = NULL;
+	}
 	rf_nfa_done(&nfa);
 	rf_dfa_done(&dfa);
 	rf_net_done(&net);
 	rf_arena_done(&texts);
-	rf_diags_sort(diags, first);
+	return r;
+}
+
+static bool has_groups(const struct rf_policy *policy)
+{
+	for (size_t i = 1; i < policy->nrules; i++)
+		if (same_group(&policy->rules[i - 1].head, &policy->rules[i].head))
+			return true;
+	return false;
+}
+
+int rf_policy_compile_without(const struct rf_policy *policy, size_t without, bool group,
+			      struct rf_diags *diags, void **ret_image, size_t *ret_size)
+{
+	bool grouped = group || policy->nrules > RF_RULES_UNGROUPED;
+	struct rf_diags found = {0};
+	int r;
+
+	r = compile(policy, grouped, without, &found, ret_image, ret_size);
+	if (r == -E2BIG && !grouped && has_groups(policy)) {
+		rf_diags_done(&found);
+		r = compile(policy, true, without, &found, ret_image, ret_size);
+	}
+	rf_diags_sort(&found, 0);
+	rf_diags_move(diags, &found);
 	return r == -E2BIG ? -EINVAL : r;
 }
 
 int rf_policy_compile(const struct rf_policy *policy, struct rf_diags *diags, void **ret_image,
 		      size_t *ret_size)
 {
-	return rf_policy_compile_without(policy, 0, diags, ret_image, ret_size);
+	return rf_policy_compile_without(policy, 0, false, diags, ret_image, ret_size);
 }

@@ -94,6 +94,19 @@ void rf_diags_sort(struct rf_diags *diags, size_t from)
 	}
 }
 
+void rf_diags_move(struct rf_diags *to, struct rf_diags *from)
+{
+	to->omitted += from->omitted;
+	to->errors += from->errors;
+	for (size_t i = 0; i < from->n; i++) {
+		const struct rf_diag *d = &from->items[i];
+
+		to->errors -= d->severity == RF_ERROR; /* rf_diag() counts it */
+		rf_diag(to, d->severity, d->file, d->line, d->column, d->hint, "%s", d->message);
+	}
+	rf_diags_done(from);
+}
+
 void rf_diags_done(struct rf_diags *diags)
 {
 	for (size_t i = 0; i < diags->n; i++)

@@ -38,6 +38,8 @@ __attribute__((format(printf, 7, 8))) void rf_diag(struct rf_diags *diags,
 						   const char *hint, const char *format, ...);
 /* Order those from number `from` on by position, within each file. */
 void rf_diags_sort(struct rf_diags *diags, size_t from);
+/* Add all of `from` to `to`; `from` is empty afterwards. */
+void rf_diags_move(struct rf_diags *to, struct rf_diags *from);
 void rf_diags_done(struct rf_diags *diags);
 const char *rf_severity_name(enum rf_severity severity); /* "note", "warning", "error" */
 

@@ -49,26 +49,93 @@ int rf_explain_object(const void *image, const struct rf_object *object,
 	return rf_explain(image, object->rights, &path, 1, ret_explanation);
 }
 
-int rf_explain_runner_up(const struct rf_policy *policy, const struct rf_object *object,
-			 const struct rf_explanation *explanation, uint32_t *ret_rule)
+/* The object with nothing but one right; that of a connection as it is. */
+static struct rf_object with_right(const struct rf_object *object, uint8_t right)
+{
+	struct rf_object one = *object;
+
+	if (object->rights)
+		one.rights = right;
+	return one;
+}
+
+/* Set the runner-up of all that rule number `rule` decides. */
+static int find_runners_up(const struct rf_policy *policy, const struct rf_object *object,
+			   const struct rf_image_rule *text, uint16_t rule,
+			   struct rf_explained *explained, size_t n)
 {
 	_cleanup_free_ void *image = NULL;
 	struct rf_diags diags = {0};
-	struct rf_explanation other;
 	size_t size;
 	int r;
 
-	if (!explanation->verdict.rule) {
-		*ret_rule = 0;
-		return 0;
-	}
-	r = rf_policy_compile_without(policy, explanation->verdict.rule, &diags, &image, &size);
+	r = rf_policy_compile_without(policy, rule, text->group, &diags, &image, &size);
 	rf_diags_done(&diags);
-	if (!r)
-		r = rf_explain_object(image, object, &other);
-	if (!r)
-		*ret_rule = other.verdict.rule;
+	for (size_t i = 0; !r && i < n; i++) {
+		struct rf_object one = with_right(object, explained[i].rights);
+		struct rf_explanation e;
+
+		if (explained[i].verdict.rule != rule)
+			continue;
+		r = rf_explain_object(image, &one, &e);
+		if (!r)
+			explained[i].runner_up = e.verdict.rule;
+	}
 	return r;
+}
+
+static bool same_said(const struct rf_explained *a, const struct rf_explained *b)
+{
+	const struct rf_verdict *x = &a->verdict, *y = &b->verdict;
+	uint8_t audited = rf_verdict_audited(x);
+
+	return !x->missing == !y->missing && x->rule == y->rule && a->runner_up == b->runner_up &&
+	       audited == rf_verdict_audited(y) && (!audited || x->audited_rule == y->audited_rule);
+}
+
+int rf_explain_rights(const struct rf_policy *policy, const void *image,
+		      const struct rf_object *object, struct rf_explained ret_explained[RF_RIGHTS],
+		      size_t *ret_n)
+{
+	uint8_t rights = object->rights ? object->rights : RF_NET_CONNECT;
+	struct rf_explained all[RF_RIGHTS];
+	size_t n = 0, kept = 0;
+	int r = 0;
+
+	for (unsigned int i = 0; !r && i < RF_RIGHTS; i++) {
+		struct rf_object one = with_right(object, 1u << i);
+		struct rf_explanation e;
+
+		if (!(rights & 1u << i))
+			continue;
+		r = rf_explain_object(image, &one, &e);
+		if (!r)
+			all[n++] = (struct rf_explained){1u << i, e.verdict, 0};
+	}
+	for (size_t i = 0; !r && i < n; i++) {
+		uint16_t rule = all[i].verdict.rule;
+		struct rf_image_rule text;
+		size_t first = 0;
+
+		while (all[first].verdict.rule != rule)
+			first++;
+		if (first == i && rf_image_rule(image, rule, &text))
+			r = find_runners_up(policy, object, &text, rule, all, n);
+	}
+	if (r)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		while (k < kept && !same_said(&ret_explained[k], &all[i]))
+			k++;
+		if (k < kept)
+			ret_explained[k].rights |= all[i].rights;
+		else
+			ret_explained[kept++] = all[i];
+	}
+	*ret_n = kept;
+	return 0;
 }
 
 /* Every right that was asked for is missing, or none is. */

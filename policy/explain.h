@@ -34,12 +34,20 @@ int rf_explain_net(const void *image, const struct rf_target *target,
 int rf_explain_object(const void *image, const struct rf_object *object,
 		      struct rf_explanation *ret_explanation);
 
+/* What is said of some rights of an act, alike for each of them. */
+struct rf_explained {
+	uint8_t rights;
+	struct rf_verdict verdict; /* of the first of them alone */
+	uint32_t runner_up; /* the rule that would decide if verdict.rule were not there, 0 none */
+};
+
 /*
- * The rule that would have decided instead, had `explanation`'s rule not been
- * there: its number, 0 for the default. The policy is compiled again without the
- * rule. 0, or -errno.
+ * Each right of the act by itself, those of which the same is said together, in the
+ * order of their first; of a connection it is one. The policy is compiled again without
+ * each rule that decides. 0, or -errno.
  */
-int rf_explain_runner_up(const struct rf_policy *policy, const struct rf_object *object,
-			 const struct rf_explanation *explanation, uint32_t *ret_rule);
+int rf_explain_rights(const struct rf_policy *policy, const void *image,
+		      const struct rf_object *object, struct rf_explained ret_explained[RF_RIGHTS],
+		      size_t *ret_n);
 
 #endif

@@ -295,7 +295,8 @@ static int check_rules(struct verifier *v)
 		if (strings[i])
 			return broken(v, "bytes behind the strings");
 	for (uint32_t i = 0; i < h->nrules; i++)
-		if (rules[i].file >= h->nstrings || rules[i].text >= h->nstrings || rules[i].flags)
+		if (rules[i].file >= h->nstrings || rules[i].text >= h->nstrings ||
+		    rules[i].flags & ~RF_RULE_GROUP)
 			return broken(v, "rule %u", i + 1);
 	return 0;
 }
@@ -338,6 +339,7 @@ bool rf_image_rule(const void *image, uint32_t n, struct rf_image_rule *ret_rule
 		.line = rule->line,
 		.column = rule->column,
 		.text = strings + rule->text,
+		.group = rule->flags & RF_RULE_GROUP,
 	};
 	return true;
 }

@@ -26,6 +26,7 @@ struct rf_image_rule {
 	const char *file;
 	unsigned int line, column;
 	const char *text; /* as "deny all ~/.ssh" */
+	bool group; /* it stands for several paths */
 };
 bool rf_image_rule(const void *image, uint32_t n, struct rf_image_rule *ret_rule);
 

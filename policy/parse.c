@@ -286,13 +286,18 @@ int rf_policy_parse(const char *file, const char *text, size_t size,
 	struct rf_vars vars = {0};
 	struct loader l = {.parser = {.env = env, .vars = &vars, .policy = policy, .diags = diags}};
 	size_t errors = diags->errors, first = diags->n;
+	const char *home;
 	int r;
 
 	if (!policy)
 		return -ENOMEM;
 	policy->detached = RF_READ | RF_WRITE;
 	policy->file = rf_arena_copy(&policy->arena, file, strlen(file));
-	r = policy->file ? load(&l, policy->file, text, size, true) : -ENOMEM;
+	home = env->variable(env->userdata, "HOME", false);
+	if (home)
+		policy->home = rf_arena_copy(&policy->arena, home, strlen(home));
+	r = policy->file && !home == !policy->home ? load(&l, policy->file, text, size, true)
+						   : -ENOMEM;
 	if (!r) {
 		parse_documents(&l);
 		r = l.parser.no_memory ? -ENOMEM : diags->errors != errors ? -EINVAL : 0;

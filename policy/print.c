@@ -71,12 +71,16 @@ static void print_class(const struct rf_dfa *dfa, uint32_t cls, FILE *out)
 
 int rf_print_dfa(const struct rf_policy *policy, FILE *out)
 {
+	_cleanup_free_ uint16_t *numbers =
+		rf_policy_numbers(policy, policy->nrules > RF_RULES_UNGROUPED);
 	struct rf_diags diags = {0};
 	struct rf_nfa nfa;
 	struct rf_dfa dfa;
 	int r;
 
-	r = rf_policy_automaton(policy, 0, &diags, &nfa, &dfa);
+	if (!numbers)
+		return -ENOMEM;
+	r = rf_policy_automaton(policy, numbers, 0, &diags, &nfa, &dfa);
 	rf_diags_done(&diags);
 	if (r)
 		return r == -E2BIG ? -EINVAL : r;

@@ -47,6 +47,7 @@ struct rf_test {
 struct rf_policy {
 	struct rf_arena arena; /* holds every string and pattern */
 	const char *file; /* the text that was given, not a parent */
+	const char *home; /* what ~ stands for, NULL if that is not known */
 	const char *name;
 	bool audit;
 	bool log_all;
@@ -83,17 +84,30 @@ static inline const struct rf_rule_head *rf_policy_rule(const struct rf_policy *
 }
 
 /*
- * The path rules as one minimised automaton; its outcomes are in nfa->winners.
- * Rule number `without` (0: none) is left out. What `diags` gets is warnings about
+ * Paths that follow each other in a file with the same action and rights are one rule
+ * to the verdict: it is the same whichever of them decides. As one rule to the automaton,
+ * too, they share what comes after them, which makes it several times smaller where globs
+ * follow; but events then name their first. So it is done where there are many, or where
+ * the image would be too large.
+ *
+ * Each path rule's number, malloc'ed; with `grouped` that of its group's first. NULL on
+ * no memory.
+ */
+#define RF_RULES_UNGROUPED 4096 /* path rules of a policy that is not grouped from the start */
+uint16_t *rf_policy_numbers(const struct rf_policy *policy, bool grouped);
+
+/*
+ * The path rules by these numbers as one minimised automaton; its outcomes are in
+ * nfa->winners. Number `without` (0: none) is left out. What `diags` gets is warnings about
  * rules, and the error where a limit is passed (-E2BIG). Release both.
  */
 struct rf_nfa;
 struct rf_dfa;
-int rf_policy_automaton(const struct rf_policy *policy, size_t without, struct rf_diags *diags,
-			struct rf_nfa *ret_nfa, struct rf_dfa *ret_dfa);
+int rf_policy_automaton(const struct rf_policy *policy, const uint16_t *numbers, size_t without,
+			struct rf_diags *diags, struct rf_nfa *ret_nfa, struct rf_dfa *ret_dfa);
 
-/* rf_policy_compile() without one rule. */
-int rf_policy_compile_without(const struct rf_policy *policy, size_t without,
+/* rf_policy_compile() without one rule, or a group (struct rf_image_rule). */
+int rf_policy_compile_without(const struct rf_policy *policy, size_t without, bool group,
 			      struct rf_diags *diags, void **ret_image, size_t *ret_size);
 
 #endif

@@ -243,7 +243,7 @@ static int fill_record(struct writer *w, uint32_t outcome, struct rf_accept *acc
 	return r;
 }
 
-/* Strings: files once each as long as rules of one file stand together, then texts. */
+/* Strings: files once each as long as rules of one file stand together, texts of a group once. */
 static int add_strings(struct writer *w)
 {
 	const struct rf_write *in = w->in;
@@ -259,6 +259,10 @@ static int add_strings(struct writer *w)
 		} else {
 			w->files[i] = w->strings.n;
 			rf_text_add(&w->strings, in->rules[i].file, strlen(in->rules[i].file) + 1);
+		}
+		if (i && in->rules[i].text == in->rules[i - 1].text) {
+			w->texts[i] = w->texts[i - 1];
+			continue;
 		}
 		w->texts[i] = w->strings.n;
 		rf_text_add(&w->strings, in->rules[i].text, strlen(in->rules[i].text) + 1);
@@ -342,6 +346,7 @@ static int emit(struct writer *w, const char *file, struct rf_diags *diags, void
 		rules[i].line = rule->line;
 		rules[i].text = w->texts[i];
 		rules[i].column = rule->column > UINT16_MAX ? UINT16_MAX : rule->column;
+		rules[i].flags = rule->group ? RF_RULE_GROUP : 0;
 	}
 	if (net->nnodes)
 		memcpy(image + head.nodes, net->nodes, net->nnodes * sizeof(*net->nodes));

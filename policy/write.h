@@ -13,7 +13,8 @@
 struct rf_write_rule {
 	const char *file;
 	unsigned int line, column;
-	const char *text;
+	const char *text; /* the same pointer as the rule's before: stored once */
+	bool group; /* RF_RULE_GROUP */
 };
 
 struct rf_write {

@@ -8,16 +8,13 @@
 
 #include "policy/print.h"
 #include "tools/command.h"
-#include "user/run.h"
 
-enum { KEY_PRINT = 'P', KEY_VAR = 'v', KEY_USER = 'u' };
+enum { KEY_PRINT = 'P' };
 
 static const struct command_option options[] = {
-	OPTION_JSON,
+	OPTIONS_LOAD,
 	{KEY_PRINT, "print", "PHASE",
 	 "print what the compiler makes: rules, patterns, dfa, net or image"},
-	{KEY_USER, "user", "USER", "whose home ~ is (default: yours)"},
-	{KEY_VAR, "var", "NAME=VALUE", "set a variable of the policy; may be repeated"},
 	OPTION_END,
 };
 
@@ -131,53 +128,33 @@ static void print_ok(const struct load *load, const struct result *check)
 
 static int run_check(const struct command *command, int argc, char **argv)
 {
-	__attribute__((cleanup(rf_run_identity_done))) struct rf_run_identity identity = {0};
 	_cleanup_diags_ struct rf_diags diags = {0};
 	_cleanup_load_ struct load load = {.features = RF_ALL_FEATURES};
 	const struct phase *phase = NULL;
 	struct result result;
-	const char *user = NULL;
 	int key, code = EXIT_OK;
-	bool json = false;
 
-	while ((key = command_getopt(command, argc, argv)) != OPTIONS_DONE) {
-		switch (key) {
-		case 'j':
-			json = true;
-			break;
-		case KEY_PRINT:
-			phase = find_phase(optarg);
-			if (!phase)
-				return command_misused(command,
-						       "--print takes rules, patterns, dfa, net or "
-						       "image, not %s",
-						       optarg);
-			break;
-		case KEY_USER:
-			user = optarg;
-			break;
-		case KEY_VAR:
-			if (!load_var(&load, optarg))
-				return command_misused(command, "--var takes NAME=VALUE, not %s",
-						       optarg);
-			break;
-		default:
+	while ((key = load_getopt(command, argc, argv, &load)) != OPTIONS_DONE) {
+		if (key != KEY_PRINT)
 			return command_getopt_end(command, key);
-		}
+		phase = find_phase(optarg);
+		if (!phase)
+			return command_misused(
+				command, "--print takes rules, patterns, dfa, net or image, not %s",
+				optarg);
 	}
 	if (argc - optind != 1)
 		return command_misused(command, "one policy, please");
-	if (json && phase)
+	if (load.json && phase)
 		return command_misused(command, "either --json or --print");
 
 	load.name = argv[optind];
-	if (rf_run_identity(user, &diags, &identity) < 0) {
+	if (load_home(&load, &diags) < 0) {
 		print_diags(&diags, RF_NOTE);
 		return EXIT_FAILED;
 	}
-	load.home = identity.home;
 	result = check(&load, &diags);
-	if (json)
+	if (load.json)
 		code = print_result(&load, &diags, &result);
 	else
 		print_diags(&diags, RF_NOTE);
@@ -186,7 +163,7 @@ static int run_check(const struct command *command, int argc, char **argv)
 		code = print_phase(phase, &load);
 	if (result.r < 0)
 		return EXIT_POLICY;
-	if (!json && !phase)
+	if (!load.json && !phase)
 		print_ok(&load, &result);
 	return code;
 }

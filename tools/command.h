@@ -109,18 +109,33 @@ void table_done(struct table *table);
 
 struct load {
 	const char *name; /* of the policy, or a path */
+	const char *user; /* --user: whose home it is; NULL: the caller's */
+	bool json; /* --json */
 	const char *home; /* HOME of whom the policy is for; may be NULL */
 	char **vars; /* NAME=VALUE, borrowed */
 	size_t n_vars, vars_capacity;
 	unsigned int features; /* accepted; those that are not enforced become notes */
-	/* The rest is what load_policy() made. */
-	char *workspace;
+	/* The rest is what load_home() and load_policy() made. */
+	char *workspace, *user_home;
 	bool workspace_used; /* the policy names ${WORKSPACE} */
 	char *file;
 	struct rf_policy *policy;
 	void *image;
 	size_t size;
 };
+
+/*
+ * The options of commands that read a policy and start nothing, to be named among the
+ * command's own: load_getopt() is command_getopt() and deals with these itself.
+ */
+#define OPTIONS_LOAD                                                                               \
+	OPTION_JSON, {'u', "user", "USER", "whose home ~ is (default: yours)"},                    \
+	{                                                                                          \
+		'v', "var", "NAME=VALUE", "set a variable of the policy; may be repeated"          \
+	}
+int load_getopt(const struct command *command, int argc, char **argv, struct load *load);
+/* After the options: set the home. 0, or -errno with diagnostics. */
+int load_home(struct load *load, struct rf_diags *diags);
 
 /* Note an argument of --var. False if it is not NAME=VALUE. */
 bool load_var(struct load *load, char *argument);

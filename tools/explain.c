@@ -9,16 +9,14 @@
 #include "policy/explain.h"
 #include "policy/object.h"
 #include "tools/command.h"
-#include "user/run.h"
+#include "user/event.h"
 #include "user/text.h"
 
-enum { KEY_POLICY = 'p', KEY_VAR = 'v', KEY_USER = 'u' };
+enum { KEY_POLICY = 'p' };
 
 static const struct command_option options[] = {
 	{KEY_POLICY, "policy", "POLICY", "a policy's name or path (required)"},
-	OPTION_JSON,
-	{KEY_USER, "user", "USER", "whose home ~ is (default: yours)"},
-	{KEY_VAR, "var", "NAME=VALUE", "set a variable of the policy; may be repeated"},
+	OPTIONS_LOAD,
 	OPTION_END,
 };
 
@@ -29,13 +27,24 @@ struct act {
 	const char *op; /* as written */
 	struct rf_object object;
 	const char *text; /* the object, a path normalised */
-	struct rf_explanation explanation;
-	uint32_t runner_up; /* number of a rule, 0: the default */
+	struct rf_explanation explanation; /* of the act as a whole */
+	struct rf_explained parts[RF_RIGHTS]; /* its rights */
+	size_t nparts;
 };
 
 static const char *verdict_name(const struct rf_verdict *v)
 {
 	return !v->missing ? "allow" : v->missing == v->want ? "deny" : "partly";
+}
+
+/* The part whose rule decides the act as a whole. */
+static const struct rf_explained *deciding(const struct act *act)
+{
+	size_t i = 0;
+
+	while (i + 1 < act->nparts && act->parts[i].verdict.rule != act->explanation.verdict.rule)
+		i++;
+	return &act->parts[i];
 }
 
 /* ---- JSON: rules and paths are as in events ------------------------------ */
@@ -69,27 +78,67 @@ static json_t *json_rights(uint8_t rights)
 	return array;
 }
 
+/* Set a member of `object`, the value taken over. False on no memory. */
+static bool put(json_t *object, const char *name, json_t *value)
+{
+	return value && json_object_set_new(object, name, value) == 0;
+}
+
+/* What a verdict says, its rule, the rule behind that one, and what audited rules say. */
+static bool put_verdict(json_t *object, const void *image, const struct rf_verdict *v,
+			uint32_t runner_up)
+{
+	json_t *decision = json_decision(image, v->rule);
+	uint8_t audited = rf_verdict_audited(v);
+	bool good;
+
+	good = put(object, "verdict", json_string(verdict_name(v))) && decision &&
+	       json_object_update(object, decision) == 0;
+	json_decref(decision);
+	if (good && v->rule)
+		good = put(object, "runner_up", json_decision(image, runner_up));
+	if (!good || !audited)
+		return good;
+	decision = json_decision(image, v->audited_rule);
+	return put(object, "audited", decision) &&
+	       put(decision, "verdict", json_string(rf_decision_name(audited)));
+}
+
+static json_t *json_parts(const struct act *act, const void *image)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < act->nparts; i++) {
+		const struct rf_explained *part = &act->parts[i];
+		json_t *object = json_pack("{s:o}", "rights", json_rights(part->rights));
+
+		if (!object || !put_verdict(object, image, &part->verdict, part->runner_up)) {
+			json_decref(object);
+			json_decref(array);
+			return NULL;
+		}
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
 static int print_act_json(const struct act *act, const struct load *load,
 			  const struct rf_diags *diags)
 {
 	const struct rf_verdict *v = &act->explanation.verdict;
-	json_t *decision = json_decision(load->image, v->rule), *result;
+	json_t *result;
 
-	result = json_pack("{s:s, s:o, s:s, s:o, s:s, s:o}", "op", act->op, "object",
-			   escaped(act->text), "verdict", verdict_name(v), "policy",
-			   escaped(load->file), "mode",
+	result = json_pack("{s:s, s:o, s:o, s:s, s:o}", "op", act->op, "object", escaped(act->text),
+			   "policy", escaped(load->file), "mode",
 			   rf_policy_audit(load->policy) ? "audit" : "enforce", "diagnostics",
 			   json_diags(diags));
 	if (result &&
-	    (!decision || json_object_update(result, decision) < 0 ||
-	     (act->object.rights &&
-	      json_object_set_new(result, "missing", json_rights(v->missing)) < 0) ||
-	     (v->rule && json_object_set_new(result, "runner_up",
-					     json_decision(load->image, act->runner_up)) < 0))) {
+	    (!put_verdict(result, load->image, v, deciding(act)->runner_up) ||
+	     (act->object.rights && (!put(result, "missing", json_rights(v->missing)) ||
+				     !put(result, "parts", json_parts(act, load->image)))))) {
 		json_decref(result);
 		result = NULL;
 	}
-	json_decref(decision);
 	return print_json(result, true);
 }
 
@@ -100,70 +149,90 @@ static void add_row(struct table *table, const char *name, const char *text)
 	table_row(table, (const char *const[]){name, text});
 }
 
-static void add_rule(struct table *table, const char *name, const void *image, uint32_t n)
+/* "FILE:LINE: RULE", with a word before it if there is one. */
+static void add_rule(struct table *table, const char *name, const char *word, const void *image,
+		     uint32_t n)
 {
 	_cleanup_free_ char *text = NULL;
 	struct rf_image_rule rule;
 
 	if (!rf_image_rule(image, n, &rule))
 		add_row(table, name, "none");
-	else if (asprintf(&text, "%s:%u: %s", rule.file, rule.line, rule.text) < 0)
+	else if (asprintf(&text, "%s%s%s:%u: %s", word, *word ? ": " : "", rule.file, rule.line,
+			  rule.text) < 0)
 		table->failed = true;
 	else
 		add_row(table, name, text);
 }
 
-static void add_missing(struct table *table, uint8_t rights)
+static const char *why(const struct rf_verdict *v, const void *image)
 {
-	_cleanup_text_ struct rf_text text = {0};
+	struct rf_image_rule rule;
 
-	for (unsigned int i = 0; i < RF_RIGHTS; i++) {
-		if (!(rights & 1u << i))
-			continue;
-		if (text.n)
-			rf_text_add(&text, ", ", 2);
-		rf_text_add(&text, right_names[i], strlen(right_names[i]));
-	}
-	if (text.failed)
-		table->failed = true;
-	else
-		add_row(table, "denied", text.text);
-}
-
-static const char *why(const struct rf_explanation *e)
-{
-	if (!e->has_rule)
+	if (!rf_image_rule(image, v->rule, &rule))
 		return "no rule that matches allows it, and what is not allowed is denied";
-	if (!strncmp(e->rule.text, "forbid ", strlen("forbid ")))
+	if (!strncmp(rule.text, "forbid ", strlen("forbid ")))
 		return "a forbid matches, which no later rule takes back";
 	return "of the rules that match, the last one wins, and this is it";
 }
 
+static void add_part(struct table *table, const struct rf_explained *part, const void *image)
+{
+	const struct rf_verdict *v = &part->verdict;
+	uint8_t audited = rf_verdict_audited(v);
+
+	add_rule(table, "rule", "", image, v->rule);
+	add_row(table, "why", why(v, image));
+	if (v->rule && !part->runner_up)
+		add_row(table, "runner-up", "none: without this rule no rule allows it");
+	else if (v->rule)
+		add_rule(table, "runner-up", "", image, part->runner_up);
+	if (audited)
+		add_rule(table, "audited", rf_decision_name(audited), image, v->audited_rule);
+}
+
+static void print_rights(uint8_t rights)
+{
+	const char *between = "";
+
+	for (unsigned int i = 0; i < RF_RIGHTS; i++) {
+		if (!(rights & 1u << i))
+			continue;
+		printf("%s%s", between, right_names[i]);
+		between = ", ";
+	}
+	putchar('\n');
+}
+
 static int print_act(const struct act *act, const struct load *load)
 {
-	_cleanup_table_ struct table table = {.columns = 2};
-	const struct rf_verdict *v = &act->explanation.verdict;
+	bool audit = act->explanation.verdict.missing && rf_policy_audit(load->policy);
+	int code = EXIT_OK;
 
-	printf("%s: %s ", verdict_name(v), act->op);
+	printf("%s: %s ", verdict_name(&act->explanation.verdict), act->op);
 	print_clean(act->text, stdout);
 	putchar('\n');
-	if (v->missing && v->missing != v->want)
-		add_missing(&table, v->missing);
-	add_rule(&table, "rule", load->image, v->rule);
-	add_row(&table, "why", why(&act->explanation));
-	if (v->rule && !act->runner_up)
-		add_row(&table, "runner-up", "none: without this rule no rule allows it");
-	else if (v->rule)
-		add_rule(&table, "runner-up", load->image, act->runner_up);
-	if (v->missing && rf_policy_audit(load->policy))
-		add_row(&table, "mode", "audit: it is only reported");
-	return table_print(&table, stdout, "  ");
+	/* Where rights differ each group of them is a paragraph of its own. */
+	for (size_t i = 0; code == EXIT_OK && i < act->nparts; i++) {
+		const struct rf_explained *part = &act->parts[i];
+		_cleanup_table_ struct table table = {.columns = 2};
+
+		if (act->nparts > 1) {
+			printf("  %s: ", verdict_name(&part->verdict));
+			print_rights(part->rights);
+		}
+		add_part(&table, part, load->image);
+		if (audit && i + 1 == act->nparts)
+			add_row(&table, "mode", "audit: it is only reported");
+		code = table_print(&table, stdout, act->nparts > 1 ? "    " : "  ");
+	}
+	return code;
 }
 
 /* ---- the command --------------------------------------------------------- */
 
 static int explain(const struct command *command, struct load *load, struct rf_diags *diags,
-		   bool json, char **words)
+		   char **words)
 {
 	__attribute__((cleanup(rf_arena_done))) struct rf_arena arena = {0};
 	struct rf_pattern_error error;
@@ -187,13 +256,13 @@ static int explain(const struct command *command, struct load *load, struct rf_d
 	if (!r)
 		r = rf_explain_object(load->image, &act.object, &act.explanation);
 	if (!r)
-		r = rf_explain_runner_up(load->policy, &act.object, &act.explanation,
-					 &act.runner_up);
+		r = rf_explain_rights(load->policy, load->image, &act.object, act.parts,
+				      &act.nparts);
 	if (r) {
 		say("cannot explain it: %s", strerror(-r));
 		return EXIT_FAILED;
 	}
-	if (json)
+	if (load->json)
 		return print_act_json(&act, load, diags);
 	print_diags(diags, RF_NOTE);
 	return print_act(&act, load);
@@ -201,44 +270,25 @@ static int explain(const struct command *command, struct load *load, struct rf_d
 
 static int run_explain(const struct command *command, int argc, char **argv)
 {
-	__attribute__((cleanup(rf_run_identity_done))) struct rf_run_identity identity = {0};
 	_cleanup_diags_ struct rf_diags diags = {0};
 	_cleanup_load_ struct load load = {.features = RF_ALL_FEATURES};
-	const char *user = NULL;
-	bool json = false;
 	int key;
 
-	while ((key = command_getopt(command, argc, argv)) != OPTIONS_DONE) {
-		switch (key) {
-		case 'j':
-			json = true;
-			break;
-		case KEY_POLICY:
-			load.name = optarg;
-			break;
-		case KEY_USER:
-			user = optarg;
-			break;
-		case KEY_VAR:
-			if (!load_var(&load, optarg))
-				return command_misused(command, "--var takes NAME=VALUE, not %s",
-						       optarg);
-			break;
-		default:
+	while ((key = load_getopt(command, argc, argv, &load)) != OPTIONS_DONE) {
+		if (key != KEY_POLICY)
 			return command_getopt_end(command, key);
-		}
+		load.name = optarg;
 	}
 	if (!load.name)
 		return command_misused(command, "which policy? Give --policy");
 	if (argc - optind != 2)
 		return command_misused(command, "one operation and one object, please");
 
-	if (rf_run_identity(user, &diags, &identity) < 0) {
+	if (load_home(&load, &diags) < 0) {
 		print_diags(&diags, RF_NOTE);
 		return EXIT_FAILED;
 	}
-	load.home = identity.home;
-	return explain(command, &load, &diags, json, argv + optind);
+	return explain(command, &load, &diags, argv + optind);
 }
 
 const struct command command_explain = {

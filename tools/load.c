@@ -7,6 +7,42 @@
 
 #include "tools/command.h"
 #include "user/find.h"
+#include "user/run.h"
+
+int load_getopt(const struct command *command, int argc, char **argv, struct load *load)
+{
+	int key;
+
+	for (;;) {
+		switch (key = command_getopt(command, argc, argv)) {
+		case 'j':
+			load->json = true;
+			break;
+		case 'u':
+			load->user = optarg;
+			break;
+		case 'v':
+			if (load_var(load, optarg))
+				break;
+			command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
+			return OPTIONS_BAD;
+		default:
+			return key;
+		}
+	}
+}
+
+int load_home(struct load *load, struct rf_diags *diags)
+{
+	__attribute__((cleanup(rf_run_identity_done))) struct rf_run_identity identity = {0};
+	int r = rf_run_identity(load->user, diags, &identity);
+
+	if (r < 0)
+		return r;
+	load->home = load->user_home = identity.home;
+	identity.home = NULL;
+	return 0;
+}
 
 bool load_var(struct load *load, char *argument)
 {
@@ -137,6 +173,7 @@ void load_done(struct load *load)
 {
 	free(load->vars);
 	free(load->workspace);
+	free(load->user_home);
 	free(load->file);
 	rf_policy_free(load->policy);
 	free(load->image);

@@ -19,7 +19,7 @@
 static const char *const ops[RF_OPS] = {
 	[RF_OP_NONE] = "none",	     [RF_OP_OPEN] = "open", [RF_OP_EXEC] = "exec",
 	[RF_OP_IOCTL] = "ioctl",     [RF_OP_FORK] = "fork", [RF_OP_SOCKET] = "socket",
-	[RF_OP_CONNECT] = "connect", [RF_OP_SEND] = "send",
+	[RF_OP_CONNECT] = "connect", [RF_OP_SEND] = "send", [RF_OP_MOUNT] = "mount",
 };
 
 static const char *const decisions[RF_DECISIONS] = {
@@ -40,6 +40,9 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_NO_STORAGE] = "no-storage",
 	[RF_REASON_ENDED] = "ended",
 	[RF_REASON_TERMINAL] = "terminal",
+	[RF_REASON_FOLDED] = "folded",
+	[RF_REASON_DEVICE] = "device",
+	[RF_REASON_MAP_FULL] = "map-full",
 	[RF_REASON_BAD_FAMILY] = "bad-family",
 };
 
@@ -163,10 +166,17 @@ static json_t *rule_json(const void *image, unsigned int n)
 }
 
 /* What kind of object has no name, by its file system. */
-static const char *detached_kind(uint64_t magic)
+static const char *detached_kind(const struct rf_event *event)
 {
-	switch (magic) {
+	static const char memfd[] = "/memfd:";
+
+	switch (event->magic) {
 	case TMPFS_MAGIC:
+		/* One that the session mounted, or memory that has but a label. */
+		if (event->path_len < sizeof(memfd) - 1 ||
+		    memcmp(event->path, memfd, sizeof(memfd) - 1) != 0)
+			return "tmpfs";
+		return "memfd";
 	case HUGETLBFS_MAGIC:
 		return "memfd";
 	case PIPEFS_MAGIC:
@@ -188,10 +198,10 @@ static void put_path(struct builder *b, const struct rf_event *event,
 	_cleanup_text_ struct rf_text text = {0};
 
 	if (event->flags & RF_EVENT_DETACHED) {
-		const char *kind = detached_kind(event->magic);
+		const char *kind = detached_kind(event);
 		size_t length = strlen(kind);
 
-		if (n && *path == '/')
+		if (n && *path == '/' && strcmp(kind, "tmpfs") != 0)
 			path++, n--;
 		/* The kernel calls a memfd "memfd:name" itself. */
 		if (n < length || memcmp(path, kind, length)) {

@@ -79,6 +79,8 @@ struct rf_kernel_session {
 	uint64_t id;
 	uint64_t word;
 	uint64_t cgroup; /* id of the cgroup at its root */
+	uint32_t
+		mnt_ns; /* inode number of its mount namespace, which must not end before it; or 0 */
 	uint32_t slot; /* set by rf_kernel_start_session() */
 };
 
@@ -87,6 +89,12 @@ int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *
 /* Switch the session to another word (policy swap), atomically. */
 int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_session *session,
 			     uint64_t word);
+/*
+ * Nobody has held the session's mount namespace for a while: unless its number is that of
+ * `lasting`, which cannot have ended, no mount decides by its place any more.
+ */
+int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint32_t lasting);
 /* Free the slot: tasks still labelled with it are denied everything. */
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session);
 /* The sum over CPUs. */

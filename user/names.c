@@ -24,6 +24,7 @@
 struct mount {
 	unsigned int major, minor;
 	char *root, *point;
+	char *layers; /* of an overlay: its options; else NULL */
 };
 
 struct mounts {
@@ -38,6 +39,7 @@ static void mounts_done(struct mounts *mounts)
 	for (i = 0; i < mounts->n; i++) {
 		free(mounts->items[i].root);
 		free(mounts->items[i].point);
+		free(mounts->items[i].layers);
 	}
 	free(mounts->items);
 }
@@ -71,8 +73,9 @@ static int mounts_read(struct mounts *ret_mounts)
 	if (!file)
 		return -errno;
 	while (getline(&line, &room, file) >= 0) {
-		struct mount mount, *grown;
+		struct mount mount = {}, *grown;
 		char *root = NULL, *point = NULL;
+		const char *rest;
 
 		if (sscanf(line, "%*d %*d %u:%u %ms %ms", &mount.major, &mount.minor, &root,
 			   &point) != 4) {
@@ -84,10 +87,14 @@ static int mounts_read(struct mounts *ret_mounts)
 		mount.point = point;
 		unescape_octal(root);
 		unescape_octal(point);
+		rest = strstr(line, " - overlay ");
+		if (rest && sscanf(rest, " - overlay %*s %ms", &mount.layers) == 1)
+			unescape_octal(mount.layers);
 		grown = reallocarray(mounts.items, mounts.n + 1, sizeof(mount));
 		if (!grown) {
 			free(root);
 			free(point);
+			free(mount.layers);
 			r = -ENOMEM;
 			break;
 		}
@@ -448,6 +455,54 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 	return names_add_elsewhere(names, mounts, real, fd);
 }
 
+/*
+ * The layers of an overlay: the kernel opens a file there once it has opened it in the
+ * overlay, and a rule for the overlay's name holds for the same file in its layer.
+ */
+static int names_add_layers(struct rf_names *names, const struct mount *mount, const void *image)
+{
+	char *option, *state = NULL, *layer, *next;
+	int r;
+
+	for (option = strtok_r(mount->layers, ",", &state); option;
+	     option = strtok_r(NULL, ",", &state)) {
+		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
+		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
+			continue;
+		for (layer = strchr(option, '=') + 1; layer; layer = next) {
+			_cleanup_free_ char *path = NULL, *real = NULL;
+			struct found found = {.fd = -1};
+			_cleanup_fd_ int fd = -1;
+
+			next = strchr(layer, ':');
+			if (next)
+				*next++ = '\0';
+			/* Others are seen from elsewhere only: what lies there stays out of reach. */
+			if (*layer != '/')
+				continue;
+			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
+			if (!path)
+				return -ENOMEM;
+			r = follow(path, image, &found);
+			if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+				return r;
+			if (r < 0)
+				continue;
+			fd = found.fd;
+			real = found.real;
+			if (named_only(fd))
+				continue;
+			/* Its place in the overlay first: that is what the session opens. */
+			r = names_add(names, mount->point, fd, false);
+			if (r == 0)
+				r = names_add(names, real, fd, false);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
 /* Paths to look at, sorted in the end. */
 struct paths {
 	char **items;
@@ -529,6 +584,11 @@ int rf_names_collect(const struct rf_policy *policy, const void *image, struct r
 			continue;
 		literal = n && bsearch(&path, written, n, sizeof(*written), compare);
 		r = names_add_path(&names, &mounts, image, path, literal, diags);
+		if (r < 0)
+			return r;
+	}
+	for (i = 0; i < mounts.n; i++) {
+		r = mounts.items[i].layers ? names_add_layers(&names, &mounts.items[i], image) : 0;
 		if (r < 0)
 			return r;
 	}

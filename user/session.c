@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct rf_live_session {
 	struct rf_session_cgroup cgroup;
 	void *image; /* for the rules in events; NULL: not there */
 	int log;
+	int mnt_ns; /* held, so that its number is not another's */
 	uint64_t unlogged; /* events that the log had no room for, */
 	uint64_t untold; /* and those of them that it does not tell yet */
 	void *owner;
@@ -161,6 +163,7 @@ static void session_free(struct rf_live_session *s)
 	sd_event_source_disable_unref(s->again);
 	rf_cgroup_done(&s->cgroup);
 	rf_closep(&s->log);
+	rf_closep(&s->mnt_ns);
 	free(s->image);
 	rf_session_state_done(&s->state);
 	free(s);
@@ -203,7 +206,7 @@ static struct rf_live_session *session_new(struct rf_sessions *all)
 		return NULL;
 	s->all = all;
 	s->cgroup = RF_SESSION_CGROUP_NONE;
-	s->log = -1;
+	s->log = s->mnt_ns = -1;
 	return s;
 }
 
@@ -515,57 +518,120 @@ static bool said_already(const struct rf_live_session *s, const struct rf_sessio
 	return false;
 }
 
+static int add_anchor(struct rf_live_session *s, const struct rf_session_name *from,
+		      struct rf_diags *diags)
+{
+	struct rf_anchor_name *to = &s->state.anchors[s->state.n_anchors];
+	uint64_t policy = RF_WORD_POLICY(s->state.kernel.word);
+	uint32_t state = rf_image_state(s->image, from->path, strlen(from->path));
+	int err =
+		state ? rf_kernel_add_anchor(s->all->config.kernel, policy, &from->identity, state,
+					     from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
+		      : -EINVAL;
+
+	if (err == -ENOSPC && said_already(s, from, state))
+		return 0;
+	if (err == -EOPNOTSUPP) {
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"%s is on a file system whose objects cannot be recognised: rules hold "
+			"by name there",
+			from->path);
+		return 0;
+	}
+	if (err == -ENOSPC)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, "let fewer mounts or links lead to it",
+			"%s has more than %d names that the policy tells apart, or the "
+			"kernel has no room for more objects",
+			from->path, RF_ANCHOR_NAMES);
+	else if (err)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot anchor %s: %s", from->path,
+			strerror(-err));
+	if (err)
+		return err;
+	to->key = (struct rf_anchor_key){
+		.policy = policy,
+		.ino = from->identity.ino,
+		.subvol = from->identity.subvol,
+		.dev = from->identity.dev,
+		.generation = from->identity.generation,
+	};
+	to->path = strdup(from->path);
+	if (!to->path)
+		return -ENOMEM;
+	s->state.n_anchors++;
+	return 0;
+}
+
+/*
+ * What the kernel shows of itself has one name, whichever instance of it a session
+ * mounts. Not devtmpfs, of which there is one: it has anchors where it is mounted.
+ */
+static const struct {
+	uint64_t magic;
+	char path[32];
+} kernel_types[] = {
+	{PROC_SUPER_MAGIC, "/proc"},
+	{BINFMTFS_MAGIC, "/proc/sys/fs/binfmt_misc"},
+	{SYSFS_MAGIC, "/sys"},
+	{CGROUP_SUPER_MAGIC, "/sys/fs/cgroup"},
+	{CGROUP2_SUPER_MAGIC, "/sys/fs/cgroup"},
+	{BPF_FS_MAGIC, "/sys/fs/bpf"},
+	{TRACEFS_MAGIC, "/sys/kernel/tracing"},
+	{DEBUGFS_MAGIC, "/sys/kernel/debug"},
+	{SECURITYFS_MAGIC, "/sys/kernel/security"},
+	{0x62656570, "/sys/kernel/config"}, /* configfs */
+	{DEVPTS_SUPER_MAGIC, "/dev/pts"},
+	{0x19800202, "/dev/mqueue"}, /* mqueue */
+};
+
 static int add_anchors(struct rf_live_session *s, const struct rf_session_request *request,
 		       struct rf_diags *diags)
 {
-	uint64_t policy = RF_WORD_POLICY(s->state.kernel.word);
+	int err = 0;
 
-	s->state.anchors = calloc(request->n_names + 1, sizeof(*s->state.anchors));
+	s->state.anchors =
+		calloc(request->n_names + RF_COUNT(kernel_types), sizeof(*s->state.anchors));
 	if (!s->state.anchors)
 		return -ENOMEM;
 	s->has_anchors = true;
-	for (size_t i = 0; i < request->n_names; i++) {
-		const struct rf_session_name *from = &request->names[i];
-		struct rf_anchor_name *to = &s->state.anchors[s->state.n_anchors];
-		uint32_t state = rf_image_state(s->image, from->path, strlen(from->path));
-		int err = state ? rf_kernel_add_anchor(
-					  s->all->config.kernel, policy, &from->identity, state,
-					  from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
-				: -EINVAL;
-
-		if (err == -ENOSPC && said_already(s, from, state))
-			continue;
-		if (err == -EOPNOTSUPP) {
-			rf_diag(diags, RF_WARNING, NULL, 0, 0, NULL,
-				"%s is on a file system whose objects cannot be recognised: all of "
-				"it is denied",
-				from->path);
-			continue;
-		}
-		if (err == -ENOSPC)
-			rf_diag(diags, RF_ERROR, NULL, 0, 0, "let fewer mounts or links lead to it",
-				"%s has more than %d names that the policy tells apart, or the "
-				"kernel has no room for more objects",
-				from->path, RF_ANCHOR_NAMES);
-		else if (err)
-			rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot anchor %s: %s",
-				from->path, strerror(-err));
-		if (err)
-			return err;
-		to->key = (struct rf_anchor_key){
-			.policy = policy,
-			.ino = from->identity.ino,
-			.subvol = from->identity.subvol,
-			.dev = from->identity.dev,
-			.generation = from->identity.generation,
+	for (size_t i = 0; i < request->n_names && !err; i++)
+		err = add_anchor(s, &request->names[i], diags);
+	for (size_t i = 0; i < RF_COUNT(kernel_types) && !err; i++) {
+		char path[sizeof(kernel_types[i].path)];
+		struct rf_session_name name = {
+			.path = memcpy(path, kernel_types[i].path, sizeof(path)),
+			.identity = {.ino = kernel_types[i].magic, .subvol = RF_SUBVOL_TYPE},
 		};
-		to->path = strdup(from->path);
-		if (!to->path)
-			return -ENOMEM;
-		s->state.n_anchors++;
+
+		err = add_anchor(s, &name, diags);
 	}
+	if (err)
+		return err;
 	rf_anchor_names_sort(s->state.anchors, &s->state.n_anchors);
 	return 0;
+}
+
+/* The mount namespace that the session is started in. */
+static int hold_mounts(struct rf_live_session *s, pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+	s->mnt_ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (s->mnt_ns < 0 || fstat(s->mnt_ns, &st))
+		return -errno;
+	s->state.kernel.mnt_ns = (uint32_t)st.st_ino;
+	return 0;
+}
+
+/* Only the first namespace of all cannot have ended while no daemon held ours. */
+static void check_mounts(struct rf_live_session *s)
+{
+	struct stat st = {0};
+
+	stat("/proc/1/ns/mnt", &st);
+	rf_kernel_check_mounts(s->all->config.kernel, &s->state.kernel, (uint32_t)st.st_ino);
 }
 
 /* mountinfo writes blanks and backslashes as \ooo; in place. */
@@ -729,6 +795,9 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 		return err;
 	}
 	s->has_image = true;
+	err = hold_mounts(s, request->pid);
+	if (err)
+		return err;
 	s->image = malloc(request->image_size);
 	if (!s->image)
 		return -ENOMEM;
@@ -982,6 +1051,7 @@ static int take_over(struct rf_live_session *s)
 		return 1;
 	}
 	s->in_kernel = s->has_anchors = s->has_state = true;
+	check_mounts(s);
 	s->log = open(s->state.log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->log < 0)
 		say(all, LOG_ERR, "%s: cannot open %s: %s", s->state.name, s->state.log,

@@ -91,9 +91,19 @@ static void rules(struct rf_text *text, unsigned int n, void (*path)(struct rf_t
 	}
 }
 
-static void globs(struct rf_text *text)
+static void globs(struct rf_text *text, unsigned int n)
 {
-	add(text, "  - deny: all\n    paths: [\"**/.env\", \"**/*.pem\", \"/home/*/.ssh/id_*\"]\n");
+	static const char *const patterns[] = {
+		"**/.env",    "**/*.pem", "/home/*/.ssh/id_*", "**/.git/hooks", "**/.git/config",
+		"**/.vscode", "**/*.key", "**/.npmrc",	       "**/.netrc",	"/home/*/.*rc",
+	};
+
+	add(text, "  - deny: all\n    paths:\n");
+	for (unsigned int i = 0; i < n; i++) {
+		add(text, "      - \"");
+		add(text, patterns[i]);
+		add(text, "\"\n");
+	}
 }
 
 /* Many pieces of names, each with rights of its own: their combinations explode. */
@@ -132,7 +142,7 @@ static void run(const char *name, struct rf_text *text)
 	if (!r)
 		r = rf_image_verify(image, size, &diags);
 	getrusage(RUSAGE_SELF, &usage);
-	printf("| %-38s | %7.3f | %6.1f |", name,
+	printf("| %-40s | %7.3f | %6.1f |", name,
 	       seconds(&usage.ru_utime) + seconds(&usage.ru_stime), usage.ru_maxrss / 1024.0);
 	if (r)
 		printf(" refused |        | |\n");
@@ -146,21 +156,30 @@ static void run(const char *name, struct rf_text *text)
 
 int main(void)
 {
-	static const char *const names[] = {
-		"100 random paths",
-		"100 paths of projects",
-		"100 paths of projects, 3 globs",
-		"10,000 random paths",
-		"10,000 paths of projects",
-		"2,000 paths of projects, 3 globs after",
-		"10,000 paths of projects, 3 globs after",
-		"60 patterns that explode",
+	static const struct {
+		const char *name;
+		unsigned int paths;
+		void (*path)(struct rf_text *text); /* NULL: patterns that explode */
+		unsigned int globs;
+	} cases[] = {
+		{"100 random paths", 100, random_path, 0},
+		{"100 paths of projects", 100, real_path, 0},
+		{"100 paths of projects, 3 globs after", 100, real_path, 3},
+		{"2,000 paths of projects, 3 globs after", 2000, real_path, 3},
+		{"4,000 paths of projects, 3 globs after", 4000, real_path, 3},
+		{"4,000 paths of projects, 10 globs after", 4000, real_path, 10},
+		{"10,000 random paths", 10000, random_path, 0},
+		{"10,000 paths of projects", 10000, real_path, 0},
+		{"10,000 paths of projects, 3 globs after", 10000, real_path, 3},
+		{"10,000 paths of projects, 10 globs after", 10000, real_path, 10},
+		{"10,000 random paths, 3 globs after", 10000, random_path, 3},
+		{"60 patterns that explode", 0, NULL, 0},
 	};
 	int failed = 0;
 
 	printf("| rules | CPU, s | peak, MiB | image, KiB | states | cells |\n"
 	       "|---|---|---|---|---|---|\n");
-	for (unsigned int i = 0; i < RF_COUNT(names); i++) {
+	for (unsigned int i = 0; i < RF_COUNT(cases); i++) {
 		int status;
 		pid_t child;
 
@@ -169,30 +188,13 @@ int main(void)
 		if (!child) {
 			struct rf_text text = {0};
 
-			switch (i) {
-			case 0:
-				rules(&text, 100, random_path);
-				break;
-			case 1:
-			case 2:
-				rules(&text, 100, real_path);
-				break;
-			case 3:
-				rules(&text, 10000, random_path);
-				break;
-			case 4:
-			case 6:
-				rules(&text, 10000, real_path);
-				break;
-			case 5:
-				rules(&text, 2000, real_path);
-				break;
-			default:
+			if (cases[i].path)
+				rules(&text, cases[i].paths, cases[i].path);
+			else
 				explosion(&text);
-			}
-			if (i == 2 || i == 5 || i == 6)
-				globs(&text);
-			run(names[i], &text);
+			if (cases[i].globs)
+				globs(&text, cases[i].globs);
+			run(cases[i].name, &text);
 			fflush(stdout);
 			_exit(0);
 		}

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -260,6 +261,32 @@ static int act_wait(char **args)
 	return ALLOWED;
 }
 
+/* open_tree DIR NAME: a file below a clone of DIR's tree, which is mounted nowhere */
+static int act_open_tree(char **args)
+{
+	int tree = open_tree(AT_FDCWD, args[0], OPEN_TREE_CLONE);
+
+	if (tree < 0)
+		return not_attempted(args[0]);
+	return result(openat(tree, args[1], O_RDONLY));
+}
+
+/* chroot DIR PATH: PATH below the new root */
+static int act_chroot(char **args)
+{
+	if (chroot(args[0]) || chdir("/"))
+		return not_attempted(args[0]);
+	return result(open(args[1], O_RDONLY));
+}
+
+/* pivot_root NEW OLD PATH */
+static int act_pivot_root(char **args)
+{
+	if (syscall(SYS_pivot_root, args[0], args[1]) || chdir("/"))
+		return not_attempted(args[0]);
+	return result(open(args[2], O_RDONLY));
+}
+
 /* loop PATH MODE SECONDS: open it again and again; any success is exit 0, all EXPECTED exit 10 */
 static int act_loop(char **args)
 {
@@ -289,13 +316,29 @@ int main(int argc, char **argv)
 		int args;
 		int (*act)(char **args);
 	} acts[] = {
-		{"open", 2, act_open},	   {"openat", 3, act_openat},	{"openat2", 3, act_openat2},
-		{"chdir", 3, act_chdir},   {"fchdir", 3, act_fchdir},	{"fd", 3, act_fd},
-		{"gone", 3, act_gone},	   {"thread", 2, act_thread},	{"fork", 2, act_fork},
-		{"exec", 1, act_exec},	   {"memfd", 0, act_memfd},	{"pipe", 0, act_pipe},
-		{"deep", 3, act_deep},	   {"wait", 2, act_wait},	{"loop", 3, act_loop},
-		{"net", 4, act_net},	   {"again", 5, act_again},	{"bound", 4, act_bound},
-		{"socket", 3, act_socket}, {"netlink", 1, act_netlink},
+		{"open", 2, act_open},
+		{"openat", 3, act_openat},
+		{"openat2", 3, act_openat2},
+		{"chdir", 3, act_chdir},
+		{"fchdir", 3, act_fchdir},
+		{"fd", 3, act_fd},
+		{"gone", 3, act_gone},
+		{"thread", 2, act_thread},
+		{"fork", 2, act_fork},
+		{"exec", 1, act_exec},
+		{"memfd", 0, act_memfd},
+		{"pipe", 0, act_pipe},
+		{"deep", 3, act_deep},
+		{"wait", 2, act_wait},
+		{"open_tree", 2, act_open_tree},
+		{"chroot", 2, act_chroot},
+		{"pivot_root", 3, act_pivot_root},
+		{"loop", 3, act_loop},
+		{"net", 4, act_net},
+		{"again", 5, act_again},
+		{"bound", 4, act_bound},
+		{"socket", 3, act_socket},
+		{"netlink", 1, act_netlink},
 	};
 	size_t i;
 

@@ -9,7 +9,8 @@
  *	                                        would change, and the line of theirs
  *
  * A "|" after an act begins another policy; # begins a comment. In an object \xNN is
- * a byte. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values. A policy
+ * a byte. Each policy is compiled in groups of its paths as well (policy/rules.h): the
+ * verdicts must be the same. HOME is /home/u, WORKSPACE is /home/u/w, ${env:NAME} has no values. A policy
  * can extend the shipped profiles.
  */
 #ifndef RF_SELFTESTS_TABLE_H
@@ -24,6 +25,7 @@
 #include "policy/explain.h"
 #include "policy/image.h"
 #include "policy/policy.h"
+#include "policy/rules.h"
 
 static const char *variable(void *userdata, const char *name, bool env)
 {
@@ -71,7 +73,9 @@ static const struct rf_policy_env env = {
 struct subject {
 	void *image; /* NULL: not yet, or the policy has errors */
 	size_t size;
+	void *grouped; /* the same, path rules in groups */
 	char why[512];
+	char warning[512]; /* the first: "LINE: message" */
 };
 
 /* What an act is done to: an address, or a file by one or several names. */
@@ -98,7 +102,8 @@ static int judge_on_host(const struct subject *s, const struct names *names,
 static void clear(struct subject *s)
 {
 	free(s->image);
-	s->image = NULL;
+	free(s->grouped);
+	s->image = s->grouped = NULL;
 }
 
 /* From text to an image that passed the verifier. */
@@ -106,15 +111,24 @@ static void compile(struct subject *s, const char *file, const char *text, size_
 {
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
+	size_t size;
 	int r;
 
 	clear(s);
-	*s->why = 0;
+	*s->why = *s->warning = 0;
 	r = rf_policy_parse(file, text, n, &env, &diags, &policy);
 	if (!r)
 		r = rf_policy_compile(policy, &diags, &s->image, &s->size);
 	if (!r)
 		r = rf_image_verify(s->image, s->size, &diags);
+	for (size_t i = 0; i < diags.n && !*s->warning; i++)
+		if (diags.items[i].severity == RF_WARNING)
+			snprintf(s->warning, sizeof(s->warning), "%u: %s", diags.items[i].line,
+				 diags.items[i].message);
+	if (!r)
+		r = rf_policy_compile_without(policy, 0, true, &diags, &s->grouped, &size);
+	if (!r)
+		r = rf_image_verify(s->grouped, size, &diags);
 	for (size_t i = 0; r && i < diags.n; i++) {
 		char *line = rf_diag_text(&diags.items[i]);
 
@@ -173,6 +187,18 @@ static int parse_names(const char *op, char *text, struct rf_arena *arena, struc
 	return 0;
 }
 
+/* Is it the same as in groups? */
+static bool same_grouped(const struct subject *s, const struct names *names,
+			 const struct rf_verdict *v)
+{
+	const struct subject grouped = {.image = s->grouped};
+	struct rf_explanation e;
+
+	return !judge_on_host(&grouped, names, &e) && e.verdict.missing == v->missing &&
+	       e.verdict.reason == v->reason && e.verdict.name == v->name &&
+	       rf_verdict_audited(&e.verdict) == rf_verdict_audited(v);
+}
+
 /* " would-deny 9", or nothing. */
 static void add_audited(const struct subject *s, const struct rf_verdict *v, char *out, size_t size)
 {
@@ -198,6 +224,8 @@ static void answer(const struct subject *s, const char *op, char *object, char *
 		snprintf(out, size, "error %s", error.message);
 	else if (t_judge(s, &names, &e))
 		snprintf(out, size, "error no path");
+	else if (!same_grouped(s, &names, &e.verdict))
+		snprintf(out, size, "error other in groups");
 	else {
 		int n = snprintf(out, size, "%s ",
 				 !e.verdict.missing		       ? "allow"

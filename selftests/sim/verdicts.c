@@ -6,6 +6,7 @@
  *
  * With "-": policies and acts by other tests, on standard input.
  *	P SIZE NEWLINE policy                   answered by "ok" or "error" and why
+ *	W SIZE NEWLINE policy                   the same, behind "ok" the first warning
  *	Q OP OBJECT NEWLINE                     answered as in a table, after "= "
  */
 #include "selftests/sim/table.h"
@@ -85,14 +86,18 @@ static int serve(void)
 		char *op = line + 2, *object, out[600];
 
 		line[strcspn(line, "\n")] = 0;
-		if (*line == 'P' && sscanf(line, "P %zu", &size) == 1 && size < 16u << 20) {
+		if (strchr("PW", *line) && sscanf(line + 1, " %zu", &size) == 1 &&
+		    size < 16u << 20) {
+			bool warnings = *line == 'W';
+
 			free(text);
 			text = malloc(size + 1);
 			if (!text || fread(text, 1, size, stdin) != size)
 				return 1;
 			compile(&subject, "policy", text, size);
 			if (subject.image)
-				puts("ok");
+				printf("ok%s%s\n", warnings ? " " : "",
+				       warnings ? subject.warning : "");
 			else
 				printf("error %s\n", subject.why);
 		} else if (*line == 'Q' && (object = strchr(op, ' '))) {

@@ -311,6 +311,15 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
 	return 0;
 }
 
+int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint32_t lasting)
+{
+	(void)kernel;
+	(void)session;
+	(void)lasting;
+	return 0;
+}
+
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session)
 {
 	if (kernel->sessions[session->slot].id != session->id)

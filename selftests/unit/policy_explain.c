@@ -225,6 +225,34 @@ static const struct {
 	 NULL},
 	{"  - deny: read\n    paths: [\"/[ab]/x\"]\n  - deny: all\n    paths: [/a/x, /b/x]\n", 5,
 	 "never win"},
+	{"  - allow: read\n    paths: [/a, /b, /a]\n", 5, "never win: allow read /a"},
+	/* Wide ones. */
+	{"  - allow: all\n    paths: [/]\n", 0, NULL},
+	{"  - allow: write\n    paths: [/]\n", 5, "lets the session write ~/.bashrc"},
+	{"  - allow: all\n    paths: [/]\n  - deny: write\n    paths: [~]\n", 5,
+	 "`allow all /` lets the session write /usr/bin/env"},
+	{"  - allow: all\n    paths: [/]\n  - deny: write\n    paths: [~, /usr, /etc]\n", 0, NULL},
+	{"  - allow: all\n    paths: [/]\n    audit: true\n", 0, NULL},
+	{"  - allow: [read, exec]\n    paths: [/]\n  - deny: all\n    paths: [\"**/*.pem\"]\n", 7,
+	 "hits certificates that programs need: /etc/ssl/cert.pem"},
+	{"  - allow: read\n    paths: [/etc/ssl]\n  - deny: all\n    paths: [\"**/*.pem\"]\n"
+	 "  - allow: read\n    paths: [/etc/ssl/cert.pem]\n    reopens: true\n",
+	 0, NULL},
+	{"  - allow: read\n    paths: [/a]\n  - deny: all\n    paths: [\"**/*.pem\"]\n", 0, NULL},
+	/* All below a directory, and not the directory. */
+	{"  - allow: read\n    paths: [\"/a/**\"]\n", 5,
+	 "not match /a itself, which cannot be listed"},
+	{"  - allow: read\n    paths: [\"/**\"]\n", 5,
+	 "not match / itself, which cannot be listed"},
+	{"  - allow: read\n    paths: [/a, \"/a/**\"]\n", 0, NULL},
+	{"  - allow: exec\n    paths: [\"/a/**\"]\n", 0, NULL},
+	{"  - deny: read\n    paths: [/a]\n  - allow: read\n    paths: [\"/a/**\"]\n"
+	 "    reopens: true\n",
+	 0, NULL},
+	{"  - deny: read\n    paths: [\"/a/**\"]\n", 0, NULL},
+	{"  - allow: read\n    paths: [/]\n  - deny: read\n    paths: [\"/a/**\"]\n", 7,
+	 "`/a/**` does not match /a itself, which can be listed"},
+	{"  - allow: read\n    paths: [/]\n  - deny: read\n    paths: [\"/*/a/**\"]\n", 0, NULL},
 };
 
 static void test_lint(void **state)
@@ -257,23 +285,57 @@ static void test_lint(void **state)
 	}
 }
 
-/* Who would decide if the rule that did were not there. */
-static void test_runner_up(void **state)
+/* A policy is not blamed for its parents. */
+static void test_lint_parent(void **state)
 {
-	static const char policy_text[] = HEAD "files:\n  - allow: read\n    paths: [/, /a, /a/b]\n"
-					       "  - deny: read\n    paths: [/a/b/c]\n"
-					       "network:\n  - { allow: connect, to: [\"*\"] }\n"
-					       "  - { deny: connect, to: [10.0.0.0/8] }\n";
+	static const struct test_parent parents[] = {
+		{"wide", HEAD "files:\n  - { allow: all, paths: [/] }\n"
+			      "  - { deny: all, paths: [\"**/*.pem\", \"/a/**\", \"/a/**\"] }\n"},
+		{NULL, NULL},
+	};
+	struct rf_diags diags = {0};
+	size_t size;
+
+	(void)state;
+	test_parents = parents;
+	free(test_image(HEAD "extends: wide\n", &diags, &size));
+	test_show(&diags);
+	assert_int_equal(diags.n, 0);
+}
+
+/* Each right by itself: what is said of it, and by whom if that rule were not there. */
+static void test_rights(void **state)
+{
+	static const char policy_text[] =
+		HEAD "files:\n  - allow: read\n    paths: [/, /a, /a/b]\n"
+		     "  - deny: read\n    paths: [/a/b/c]\n" /* 4 */
+		     "  - { allow: [modify, create], paths: [/m] }\n" /* 5 */
+		     "  - { deny: [create, delete], paths: [/m] }\n"
+		     "  - { allow: delete, paths: [/m], audit: true }\n" /* 7 */
+		     "network:\n  - { allow: connect, to: [\"*\"] }\n" /* 8 */
+		     "  - { deny: connect, to: [10.0.0.0/8] }\n"
+		     "  - { deny: connect, to: [12.0.0.0/8], audit: true }\n"; /* 10 */
 	static const struct {
 		const char *op, *object;
-		uint32_t rule, runner_up;
+		struct {
+			uint8_t rights, missing;
+			uint32_t rule, runner_up, audited;
+		} parts[RF_RIGHTS];
 	} rows[] = {
-		{"read", "/a/b/c/d", 4, 3},
-		{"read", "/a/b", 3, 2},
-		{"read", "/x", 1, 0},
-		{"write", "/x", 0, 0},
-		{"connect", "10.0.0.1:1", 6, 5},
-		{"connect", "11.0.0.1:1", 5, 0},
+		{"read", "/a/b/c/d", {{RF_READ, RF_READ, 4, 3, 0}}},
+		{"read", "/a/b", {{RF_READ, 0, 3, 2, 0}}},
+		{"read", "/x", {{RF_READ, 0, 1, 0, 0}}},
+		{"write", "/x", {{RF_WRITE, RF_MODIFY, 0, 0, 0}}},
+		{"all",
+		 "/m/x",
+		 {{RF_READ, 0, 1, 0, 0},
+		  {RF_MODIFY, 0, 5, 0, 0},
+		  {RF_CREATE, RF_CREATE, 6, 5, 0},
+		  {RF_DELETE, RF_DELETE, 6, 0, 7},
+		  {RF_ATTR | RF_EXEC, RF_ATTR, 0, 0, 0}}},
+		{"connect", "10.0.0.1:1", {{RF_NET_CONNECT, RF_NET_CONNECT, 9, 8, 0}}},
+		{"connect", "11.0.0.1:1", {{RF_NET_CONNECT, 0, 8, 0, 0}}},
+		{"connect", "12.0.0.1:1", {{RF_NET_CONNECT, 0, 8, 0, 10}}},
 	};
 	struct rf_policy *policy = NULL;
 	struct rf_arena arena = {0};
@@ -285,17 +347,25 @@ static void test_runner_up(void **state)
 	assert_int_equal(test_parse(policy_text, &diags, &policy), 0);
 	assert_int_equal(rf_policy_compile(policy, &diags, &image, &size), 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct rf_explained parts[RF_RIGHTS];
 		struct rf_pattern_error error;
 		struct rf_object object;
-		struct rf_explanation e;
-		uint32_t other;
+		size_t n;
 
 		assert_int_equal(
 			rf_object_parse(rows[i].op, rows[i].object, &arena, &object, &error), 0);
-		assert_int_equal(rf_explain_object(image, &object, &e), 0);
-		assert_int_equal(e.verdict.rule, rows[i].rule);
-		assert_int_equal(rf_explain_runner_up(policy, &object, &e, &other), 0);
-		assert_int_equal(other, rows[i].runner_up);
+		assert_int_equal(rf_explain_rights(policy, image, &object, parts, &n), 0);
+		for (size_t k = 0; k < n; k++) {
+			const struct rf_verdict *v = &parts[k].verdict;
+
+			assert_int_equal(parts[k].rights, rows[i].parts[k].rights);
+			assert_int_equal(v->missing, rows[i].parts[k].missing);
+			assert_int_equal(v->rule, rows[i].parts[k].rule);
+			assert_int_equal(parts[k].runner_up, rows[i].parts[k].runner_up);
+			assert_int_equal(rf_verdict_audited(v) ? v->audited_rule : 0,
+					 rows[i].parts[k].audited);
+		}
+		assert_true(n == RF_RIGHTS || !rows[i].parts[n].rights);
 	}
 	rf_arena_done(&arena);
 	free(image);
@@ -345,11 +415,12 @@ static void test_tests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	  cmocka_unit_test(test_root),
-		cmocka_unit_test(test_default),	  cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_names),	  cmocka_unit_test(test_deny_only),
-		cmocka_unit_test(test_not_paths), cmocka_unit_test(test_lint),
-		cmocka_unit_test(test_runner_up), cmocka_unit_test(test_tests),
+		cmocka_unit_test(test_order),	    cmocka_unit_test(test_root),
+		cmocka_unit_test(test_default),	    cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_deny_only),
+		cmocka_unit_test(test_not_paths),   cmocka_unit_test(test_lint),
+		cmocka_unit_test(test_lint_parent), cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_tests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void test_contents(void **state)
 	BREAK("leaf 0", PORT(0)->rule = h->nrules + 1);
 	BREAK("rule 1", RULE(0)->file = h->nstrings);
 	BREAK("rule 1", RULE(0)->text = 0xffffffff);
-	BREAK("rule 1", RULE(0)->flags = 1);
+	BREAK("rule 1", RULE(0)->flags = 2);
 	BREAK("strings do not end", ((char *)(words + h->strings))[h->nstrings - 1] = 'x');
 	free(image);
 	rf_diags_done(&diags);

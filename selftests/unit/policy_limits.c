@@ -73,6 +73,80 @@ static void test_large_image(void **state)
 	expect("the compiled policy has");
 }
 
+/* The image of the policy in `text`, and the policy. */
+static void *image_of(struct rf_policy **ret_policy, struct rf_diags *diags)
+{
+	void *image;
+	size_t n;
+
+	assert_int_equal(rf_policy_parse("t.yaml", text, size, &test_env, diags, ret_policy), 0);
+	assert_int_equal(rf_policy_compile(*ret_policy, diags, &image, &n), 0);
+	assert_int_equal(rf_image_verify(image, n, diags), 0);
+	return image;
+}
+
+/*
+ * What is too large with a rule for each path is compiled in groups, at once or in a
+ * second attempt: the verdicts are those of the paths, the rule is the group's.
+ */
+static void test_groups(void **state)
+{
+	static const struct {
+		unsigned int paths, globs;
+	} sizes[] = {{5000, 1}, {4000, 8}};
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(sizes); i++) {
+		const char *path = "/home/1/2.env/.env";
+		const struct rf_object object = {.rights = RF_READ | RF_EXEC, .path = (char *)path};
+		struct rf_explained parts[RF_RIGHTS];
+		struct rf_policy *policy;
+		struct rf_diags diags = {0};
+		struct rf_explanation e;
+		size_t warnings = 0, n;
+		char expected[100];
+		void *image;
+
+		begin();
+		add("  - allow: [read, exec]\n    paths: [/usr]\n" /* 5 */
+		    "  - allow: read\n    paths:\n");
+		for (unsigned int k = 0; k < sizes[i].paths; k++)
+			add("      - /home/%u/%u.env\n", k % 64, k * 2654435761u % 100000);
+		add("      - /home/1/2.env\n"
+		    "  - deny: exec\n    paths: [/home/1/2.env, \"**/.env\"]\n"
+		    "  - deny: read\n    paths: [\"**/*.pem\"");
+		for (unsigned int k = 0; k < sizes[i].globs; k++)
+			add(", \"**/*%c%c\"", 'a' + k, 'q' - k);
+		add("]\n  - allow: read\n    paths: [/x/y, /x/z]\n" /* never wins: */
+		    "  - allow: read\n    paths: [/x]\n    reopens: true\n");
+		image = image_of(&policy, &diags);
+		for (size_t k = 0; k < diags.n; k++)
+			warnings += !!strstr(diags.items[k].message,
+					     "never win: allow read /x/y and 1 more");
+		assert_int_equal(warnings, 1);
+		assert_int_equal(test_judge(image, "read", "/usr/x"), 5);
+		assert_int_equal(test_judge(image, "read", path), 8);
+		assert_int_equal(test_judge(image, "read", "/home/1/2.envx"), 0);
+		assert_int_equal(test_judge(image, "read", "/home/1/2.env/x.pem"),
+				 -(int)(12 + sizes[i].paths));
+		assert_int_equal(rf_explain(image, RF_READ, &path, 1, &e), 0);
+		snprintf(expected, sizeof(expected), "allow read /home/0/0.env and %u more",
+			 sizes[i].paths);
+		assert_string_equal(e.rule.text, expected);
+		assert_true(e.rule.group);
+		/* Without the group, not without its first path only. */
+		assert_int_equal(rf_explain_rights(policy, image, &object, parts, &n), 0);
+		assert_int_equal(n, 2);
+		assert_int_equal(parts[0].verdict.rule, 2);
+		assert_int_equal(parts[0].runner_up, 0);
+		assert_int_equal(parts[1].verdict.missing, RF_EXEC);
+		assert_int_equal(parts[1].runner_up, 0);
+		free(image);
+		rf_policy_free(policy);
+		rf_diags_done(&diags);
+	}
+}
+
 static void test_alternatives(void **state)
 {
 	(void)state;
@@ -164,7 +238,7 @@ int main(void)
 		cmocka_unit_test(test_classes),	  cmocka_unit_test(test_alternatives),
 		cmocka_unit_test(test_network),	  cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_nodes),	  cmocka_unit_test(test_variables),
-		cmocka_unit_test(test_bomb),
+		cmocka_unit_test(test_bomb),	  cmocka_unit_test(test_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static int everything(const char *policy_text, FILE *out)
 	struct rf_explanation e;
 	struct rf_object object = {.rights = RF_READ, .path = (char *)"/usr/x/y"};
 	void *image = NULL;
-	uint32_t other;
+	struct rf_explained explained[RF_RIGHTS];
 	size_t size, n;
 	int r;
 
@@ -110,7 +110,7 @@ static int everything(const char *policy_text, FILE *out)
 	if (!r)
 		r = rf_explain_object(image, &object, &e);
 	if (!r)
-		r = rf_explain_runner_up(policy, &object, &e, &other);
+		r = rf_explain_rights(policy, image, &object, explained, &n);
 	if (!r)
 		r = rf_print_rules(policy, out);
 	if (!r)
