@@ -38,6 +38,9 @@ enum rf_right {
 #define RF_ALL_RIGHTS ((1 << RF_RIGHTS) - 1)
 #define RF_WRITE (RF_MODIFY | RF_CREATE | RF_DELETE | RF_ATTR)
 
+/* The right on the network, of the acts RF_OP_CONNECT and RF_OP_SEND. */
+#define RF_NET_CONNECT 0x1
+
 /* The act that was judged. */
 enum rf_op {
 	RF_OP_NONE,

@@ -175,7 +175,7 @@ static __always_inline void count(__u32 slot, __u64 session, __u8 decision, __u3
 	else
 		__sync_fetch_and_add(&c->lost[RF_LOSS_RING], 1);
 	rf_meter_opaque(reason);
-	if (decision == RF_ALLOW || reason >= RF_REASONS)
+	if (decision == RF_ALLOW || decision == RF_WOULD_ALLOW || reason >= RF_REASONS)
 		return;
 	rf_meter_opaque(reason); /* the very register that was compared is the index */
 	if (decision == RF_WOULD_DENY)
@@ -231,8 +231,9 @@ __noinline int emit(struct rf_label *label)
 	return 0;
 }
 
+/* All of an event but its object. */
 static __always_inline void event_head(struct rf_event *event, __u64 session, __u8 op,
-				       const struct rf_verdict *verdict, bool audit)
+				       const struct rf_verdict *verdict, __u8 decision)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 id = bpf_get_current_pid_tgid();
@@ -253,7 +254,7 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	event->decision = !rf_verdict_denies(verdict) ? RF_ALLOW : audit ? RF_WOULD_DENY : RF_DENY;
+	event->decision = decision;
 	event->op = op;
 	event->reason = verdict->reason;
 	event->flags = 0;
@@ -265,44 +266,72 @@ static __always_inline void event_head(struct rf_event *event, __u64 session, __
 	event->magic = 0;
 	event->tag = 0;
 	event->exe_len = 0;
+	__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
+}
+
+static __always_inline void no_address(struct rf_event *event)
+{
 	event->port = 0;
 	event->proto = 0;
 	event->family = 0;
 	__builtin_memset(event->address, 0, sizeof(event->address));
 }
 
-/*
- * The end of a file or exec hook: report what the walk of `label` found, and
- * answer. `object` is what was judged.
- */
-static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op,
-				  const struct dentry *object)
+/* An event of the walk's verdict on its object; `decision` says what became of the act. */
+__noinline int tell_object(struct rf_label *label, __u64 word, __u8 op, __u8 decision)
 {
-	struct rf_walk *walk = &label->walk;
-	struct rf_event *event = &label->event;
-	bool audit = word & RF_WORD_AUDIT;
-	bool denied = rf_verdict_denies(&walk->verdict);
+	struct dentry *object;
+	struct rf_event *event;
+	struct rf_walk *walk;
 
-	if (!denied && !(word & RF_WORD_LOG_ALL))
+	if (!label)
 		return 0;
-	event_head(event, label->session, op, &walk->verdict, audit);
+	walk = &label->walk;
+	event = &label->event;
+	object = (struct dentry *)walk->object;
+	event_head(event, label->session, op, &walk->verdict, decision);
+	no_address(event);
 	event->policy = RF_WORD_POLICY(word);
-	event->magic = object->d_inode->i_sb->s_magic;
+	event->magic = BPF_CORE_READ(object, d_inode, i_sb, s_magic);
 	if (walk->place == RF_ANCHORED && walk->verdict.name >= RF_ANCHOR_NAMES) {
 		event->anchor = walk->own_key;
 		event->anchor_name -= RF_ANCHOR_NAMES;
-		walk->n = 0;
-	} else if (walk->place == RF_ANCHORED) {
-		event->anchor = walk->key;
 	} else {
-		__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
-		event->flags |= walk->place == RF_DETACHED ? RF_EVENT_DETACHED : RF_EVENT_NO_ANCHOR;
+		if (walk->place == RF_ANCHORED)
+			event->anchor = walk->key;
+		else
+			event->flags |=
+				walk->place == RF_DETACHED ? RF_EVENT_DETACHED : RF_EVENT_NO_ANCHOR;
+		event_path(walk, event);
 	}
-	event_path(walk, event);
 	emit(label);
-	if (denied && !audit)
-		return -EACCES;
 	return 0;
+}
+
+/*
+ * The end of each hook whose verdict is in the label's walk: tell what is to be told of it
+ * by `tell`, and answer. Where audited rules would change the verdict, that is told besides.
+ */
+#define answer_with(tell, label, word, op)                                                         \
+	({                                                                                         \
+		struct rf_verdict *v_ = &(label)->walk.verdict;                                    \
+		__u8 audited_ = rf_verdict_audited(v_);                                            \
+		bool denied_ = rf_verdict_denies(v_), audit_ = (word)&RF_WORD_AUDIT;               \
+                                                                                                   \
+		if (denied_)                                                                       \
+			tell(label, word, op, audit_ ? RF_WOULD_DENY : RF_DENY);                   \
+		else if ((word)&RF_WORD_LOG_ALL)                                                   \
+			tell(label, word, op, RF_ALLOW);                                           \
+		if (audited_) {                                                                    \
+			rf_verdict_take_audited(v_);                                               \
+			tell(label, word, op, audited_);                                           \
+		}                                                                                  \
+		denied_ && !audit_ ? -EACCES : 0;                                                  \
+	})
+
+static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op)
+{
+	return answer_with(tell_object, label, word, op);
 }
 
 /*
@@ -330,9 +359,9 @@ static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 		event = bpf_ringbuf_reserve(&denials, size, 0);
 		outcome = event ? WRITTEN : LOST_RING;
 		if (event) {
-			event_head(event, id, op, &verdict, false);
+			event_head(event, id, op, &verdict, RF_DENY);
+			no_address(event);
 			event->policy = 0;
-			__builtin_memset(&event->anchor, 0, sizeof(event->anchor));
 			event->flags = RF_EVENT_NO_ANCHOR;
 			bpf_ringbuf_submit(event, 0);
 		}

@@ -33,7 +33,6 @@ SEC("lsm/file_open")
 int BPF_PROG(rf_file_open, struct file *file, int ret)
 {
 	struct rf_label *label = NULL;
-	struct dentry *dentry;
 	__u32 slot = 0;
 	__u64 word;
 	__u8 want, op;
@@ -58,10 +57,9 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	}
 	want = open_rights(file->f_flags, file->f_mode);
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
-	dentry = file->f_path.dentry;
 	word = label_word(label);
 	judge_object(label, &file->f_path, want, word);
-	return answer(label, word, op, dentry);
+	return answer(label, word, op);
 }
 
 /* Never out of the session: what is typed into its terminal, the caller's shell executes. */
@@ -86,13 +84,14 @@ static __always_inline int terminal_ioctl(struct file *file, unsigned int cmd)
 	dentry = file->f_path.dentry;
 	word = label_word(label);
 	/* No policy is asked, so there is no walk either: the terminal's own name will do. */
+	label->walk.object = (__u64)dentry;
 	label->walk.place = RF_NOWHERE;
 	label->walk.name[0] = (__u64)dentry->d_name.name;
 	label->walk.len[0] = dentry->d_name.len;
 	label->walk.n = 1;
 	rf_verdict_begin(&label->walk.verdict, RF_MODIFY);
 	rf_verdict_fail(&label->walk.verdict, RF_REASON_TERMINAL);
-	return answer(label, word & ~(__u64)RF_WORD_AUDIT, RF_OP_IOCTL, dentry);
+	return answer(label, word & ~(__u64)RF_WORD_AUDIT, RF_OP_IOCTL);
 }
 
 SEC("lsm/file_ioctl")

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -60,6 +61,28 @@
 #define CIFS_SUPER_MAGIC 0xff534d42
 #define SMB2_SUPER_MAGIC 0xfe534d42
 #define V9FS_MAGIC 0x01021997
+
+/* linux/socket.h */
+#define AF_UNSPEC 0
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define AF_NETLINK 16
+/* linux/net.h: enum sock_type */
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
+/* in.h */
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define IPPROTO_MPTCP 262
+#define INADDR_LOOPBACK 0x7f000001
+/* netlink.h, rtnetlink.h */
+#define NETLINK_ROUTE 0
+#define NLMSG_HDRLEN 16
+#define NLMSG_MIN_TYPE 0x10
+#define NLMSG_ALIGN(len) (((len) + 3) & ~3u)
+#define RTNL_KIND(type) ((type)&3)
+#define RTNL_KIND_GET 2
 
 /*
  * Programs made by BPF_PROG name all arguments of their hook, used or not.
@@ -168,6 +191,33 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct css_set *cgroups;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	__be32 skc_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u8 sk_kern_sock : 1;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct sockaddr;
+
+struct msghdr {
+	void *msg_name;
+	int msg_namelen;
+};
+
+struct sk_buff {
+	unsigned int len;
+	unsigned char *data;
 };
 
 struct seq_file;

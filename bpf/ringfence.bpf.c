@@ -6,6 +6,7 @@
 #include "bpf/file.bpf.c"
 #include "bpf/identify.bpf.c"
 #include "bpf/mount.bpf.c"
+#include "bpf/net.bpf.c"
 #include "bpf/task.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -221,6 +221,15 @@ static __always_inline __u8 rf_verdict_audited(const struct rf_verdict *v)
 	return v->missing ? RF_WOULD_ALLOW : RF_WOULD_DENY;
 }
 
+/* What the audited rules say becomes the verdict that is told. */
+static __always_inline void rf_verdict_take_audited(struct rf_verdict *v)
+{
+	v->missing = v->audited_missing;
+	v->rule = v->audited_rule;
+	v->name = v->audited_name;
+	v->reason = RF_REASON_RULE;
+}
+
 /*
  * The entry (struct rf_port, as a word) for one address, protocol and port. 0, the
  * default, where there are no rules for the network or the image is broken.
@@ -248,13 +257,17 @@ static __always_inline __u64 rf_net_find(const __u64 *image, __u32 mask, const _
 	high = low + (is_udp ? leaf >> 48 : leaf >> 32 & 0xffff) - 1;
 	for (i = 0; i < RF_PORT_STEPS; i++) {
 		__u32 middle = (low + high) / 2;
+		/*
+		 * 1 if that range ends before the port, else 0. Computed with, since the
+		 * verifier follows both ways of each branch; the compiler would make it one.
+		 */
+		__u32 before = ((__u32)(__u16)image[(head->ports + middle) & mask] - port) >> 31;
 
 		if (low >= high)
 			break;
-		if ((__u16)image[(head->ports + middle) & mask] < port)
-			low = middle + 1;
-		else
-			high = middle;
+		__asm__ volatile("" : "+r"(before));
+		low += before * (middle + 1 - low);
+		high -= (1 - before) * (high - middle);
 	}
 	entry = image[(head->ports + low) & mask];
 	return (__u16)entry < port ? 0 : entry;

@@ -17,7 +17,7 @@
 #ifndef RF_BPF_WALK_H
 #define RF_BPF_WALK_H
 
-#include "bpf/maps.bpf.h"
+#include "bpf/image.bpf.h"
 
 /* Keeps the compiler from turning an index into a moving pointer, which 6.1 cannot bound. */
 #define opaque(var) asm volatile("" : "+r"(var))
@@ -103,6 +103,10 @@
                                                                                                                \
 		if (!image || !walk)                                                                           \
 			return 0;                                                                              \
+		if (walk->place != RF_ANCHORED) {                                                              \
+			rf_verdict_detached(&walk->verdict, image->word);                                      \
+			return 0;                                                                              \
+		}                                                                                              \
 		_Pragma("clang loop unroll(full)") for (i = 0; i < RF_ANCHOR_NAMES; i++)                       \
 		{                                                                                              \
 			if (i && !walk->anchor[i])                                                             \
@@ -120,24 +124,6 @@
 		}                                                                                              \
 		rf_verdict_end(&walk->verdict);                                                                \
 		return 0;                                                                                      \
-	}                                                                                                      \
-                                                                                                               \
-	static __always_inline void judge_in_##suffix(struct rf_walk *walk, __u32 slot)                        \
-	{                                                                                                      \
-		struct rf_image_##suffix *image;                                                               \
-		__u32 zero = 0;                                                                                \
-		void *inner;                                                                                   \
-                                                                                                               \
-		inner = bpf_map_lookup_elem(&images_##suffix, &slot);                                          \
-		if (!inner)                                                                                    \
-			return;                                                                                \
-		image = bpf_map_lookup_elem(inner, &zero);                                                     \
-		if (!image)                                                                                    \
-			return;                                                                                \
-		if (walk->place == RF_ANCHORED)                                                                \
-			judge_##suffix(image, walk);                                                           \
-		else                                                                                           \
-			rf_verdict_detached(&walk->verdict, image->word);                                      \
 	}
 
 RF_WALK_NAME(16k)
@@ -148,29 +134,14 @@ RF_WALK_NAME(4m)
 /* What the session's policy says of the walk's end. */
 __noinline int judge_walk(struct rf_walk *walk)
 {
-	__u32 slot;
 	__u64 word;
 
 	if (!walk)
 		return 0;
 	word = walk->word;
-	slot = RF_WORD_SLOT(word);
 	walk->reason = RF_REASON_UNREADABLE;
 	rf_verdict_fail(&walk->verdict, RF_REASON_NO_IMAGE);
-	switch (RF_WORD_CLASS(word)) {
-	case RF_CLASS_16K:
-		judge_in_16k(walk, slot);
-		break;
-	case RF_CLASS_128K:
-		judge_in_128k(walk, slot);
-		break;
-	case RF_CLASS_1M:
-		judge_in_1m(walk, slot);
-		break;
-	case RF_CLASS_4M:
-		judge_in_4m(walk, slot);
-		break;
-	}
+	with_image(word, judge, walk);
 	return 0;
 }
 

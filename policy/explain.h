@@ -26,7 +26,7 @@ struct rf_explanation {
 int rf_explain(const void *image, uint8_t want, const char *const *paths, size_t npaths,
 	       struct rf_explanation *ret_explanation);
 
-/* Judge a connection. The verdict's `want` is RF_NET_CONNECT of rules.h, 1. */
+/* Judge a connection. The verdict's `want` is RF_NET_CONNECT of abi.h. */
 int rf_explain_net(const void *image, const struct rf_target *target,
 		   struct rf_explanation *ret_explanation);
 

@@ -67,7 +67,6 @@ struct rf_policy {
 	size_t npaths;
 };
 
-#define RF_NET_CONNECT 0x1 /* right of a network rule */
 #define RF_ATOMS_MAX (4u << 20) /* of all patterns of a policy */
 
 extern const char *const rf_action_names[3]; /* by enum rf_action */

@@ -19,7 +19,7 @@ enum { KEY_FOLLOW = 'f', KEY_VERDICT = 'v', KEY_OP = 'o', KEY_PATH = 'p' };
 
 static const struct command_option options[] = {
 	{KEY_FOLLOW, "follow", NULL, "go on with new events"},
-	{KEY_VERDICT, "verdict", "VERDICT", "only deny, would-deny, allow or lost"},
+	{KEY_VERDICT, "verdict", "VERDICT", "only deny, would-deny, allow, ..."},
 	{KEY_OP, "op", "OP", "only this operation: open, exec, ..."},
 	{KEY_PATH, "path", "GLOB", "only matching paths; * also matches /"},
 	OPTION_JSON,
@@ -235,10 +235,11 @@ static int run_events(const struct command *command, int argc, char **argv)
 
 	if (events.verdict && strcmp(events.verdict, "deny") &&
 	    strcmp(events.verdict, "would-deny") && strcmp(events.verdict, "allow") &&
-	    strcmp(events.verdict, "lost"))
-		return command_misused(command,
-				       "there is no verdict %s: deny, would-deny, allow, lost",
-				       events.verdict);
+	    strcmp(events.verdict, "would-allow") && strcmp(events.verdict, "lost"))
+		return command_misused(
+			command,
+			"there is no verdict %s: deny, would-deny, allow, would-allow, lost",
+			events.verdict);
 
 	if (events.op && !is_op(events.op))
 		return misused_op(command, events.op);

@@ -13,6 +13,7 @@
 
 #include "tools/command.h"
 #include "user/client.h"
+#include "user/event.h"
 #include "user/names.h"
 #include "user/run.h"
 #include "user/text.h"
@@ -336,21 +337,6 @@ static char *rights_text(const json_t *event)
 	return text.failed ? NULL : rf_steal(&text.text);
 }
 
-/* The path with dots for what is not known of it; malloc'ed, NULL on no memory. */
-static char *path_text(const json_t *event)
-{
-	const char *path = json_text(event, "path");
-	_cleanup_free_ char *word = rf_quote(path);
-	char *text;
-
-	if (!word ||
-	    asprintf(&text, "%s%s%s", json_is_true(json_object_get(event, "partial")) ? "..." : "",
-		     *path ? word : "",
-		     json_is_true(json_object_get(event, "truncated")) ? "..." : "") < 0)
-		return NULL;
-	return text;
-}
-
 /* Why, in short: the rule's place, or what stands for it; malloc'ed, NULL on no memory. */
 static char *why_text(const json_t *event)
 {
@@ -369,16 +355,16 @@ static char *why_text(const json_t *event)
 /* Equal denials are one line of the summary. */
 static void count_denial(struct run *run, const json_t *event)
 {
-	_cleanup_free_ char *key = NULL, *rights = rights_text(event), *path = path_text(event),
-			    *why = why_text(event);
+	_cleanup_free_ char *key = NULL, *rights = rights_text(event),
+			    *object = rf_event_object(event), *why = why_text(event);
 	long long count = json_number(event, "count");
 	json_t *known, *one;
 
 	if (count < 1)
 		count = 1;
-	if (!rights || !path || !why ||
+	if (!rights || !object || !why ||
 	    asprintf(&key, "%s\n%s\n%s\n%s\n%s", json_text(event, "verdict"),
-		     json_text(event, "op"), rights, path, why) < 0)
+		     json_text(event, "op"), rights, object, why) < 0)
 		key = NULL;
 	known = key ? json_object_get(run->denials, key) : NULL;
 	if (known) {
@@ -394,7 +380,8 @@ static void count_denial(struct run *run, const json_t *event)
 	}
 	for (const char *const *name =
 		     (const char *const[]){"verdict", "op", "rights", "path", "partial",
-					   "truncated", "rule", "default", "reason", NULL};
+					   "truncated", "addr", "port", "proto", "family", "rule",
+					   "default", "reason", NULL};
 	     *name; name++) {
 		json_t *value = json_object_get(event, *name);
 
@@ -455,7 +442,7 @@ static void print_denials(const struct run *run)
 	json_t *one;
 
 	json_object_foreach (run->denials, key, one) {
-		_cleanup_free_ char *rights = rights_text(one), *path = path_text(one),
+		_cleanup_free_ char *rights = rights_text(one), *object = rf_event_object(one),
 				    *why = why_text(one), *times = NULL;
 
 		if (shown++ == SUMMARY_LINES)
@@ -465,7 +452,7 @@ static void print_denials(const struct run *run)
 		table_row(&table,
 			  (const char *const[]){json_text(one, "verdict"), json_text(one, "op"),
 						rights ? rights : "", times ? times : "",
-						path ? path : "", why ? why : ""});
+						object ? object : "", why ? why : ""});
 	}
 	table_print(&table, stderr, "  ");
 	if (kinds > SUMMARY_LINES || run->not_shown)

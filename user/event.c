@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Events as JSON and as text, see event.h. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +53,20 @@ static const char *const losses[RF_LOSSES] = {
 
 static const char *const rights_names[RF_RIGHTS] = {"read",   "modify", "create",
 						    "delete", "attr",	"exec"};
+
+static const char *const families[] = {
+	[AF_UNIX] = "unix",	[AF_INET] = "inet",
+	[AF_INET6] = "inet6",	[AF_NETLINK] = "netlink",
+	[AF_PACKET] = "packet", [AF_CAN] = "can",
+	[AF_TIPC] = "tipc",	[AF_BLUETOOTH] = "bluetooth",
+	[AF_ALG] = "alg",	[AF_VSOCK] = "vsock",
+	[AF_XDP] = "xdp",
+};
+
+static const char *const protocols[] = {
+	[IPPROTO_TCP] = "tcp",
+	[IPPROTO_UDP] = "udp",
+};
 
 static const char *name_of(const char *const *names, size_t n, unsigned int i)
 {
@@ -159,16 +175,6 @@ static json_t *rule_json(const void *image, unsigned int n)
 			 "n", (int)n);
 }
 
-static json_t *rights_json(unsigned int rights)
-{
-	json_t *array = json_array();
-
-	for (unsigned int i = 0; i < RF_RIGHTS; i++)
-		if (rights & 1u << i)
-			json_array_append_new(array, json_string(rights_names[i]));
-	return array;
-}
-
 /* What kind of object has no name, by its file system. */
 static const char *detached_kind(const struct rf_event *event)
 {
@@ -249,6 +255,65 @@ static void put_exe(struct builder *b, const struct rf_event *event)
 		put(b, "exe_partial", json_true());
 }
 
+/* A name where there is one, else the number. */
+static void put_name(struct builder *b, const char *key, const char *const *names, size_t n,
+		     unsigned int i)
+{
+	if (i < n && names[i])
+		put(b, key, json_string(names[i]));
+	else
+		put_u64(b, key, i);
+}
+
+static bool is_of_network(const struct rf_event *event)
+{
+	return event->op == RF_OP_SOCKET || event->op == RF_OP_CONNECT || event->op == RF_OP_SEND;
+}
+
+/* Was the act one on an address, and could it be read? */
+static bool has_address(const struct rf_event *event)
+{
+	return (event->op == RF_OP_CONNECT || event->op == RF_OP_SEND) &&
+	       (event->family == AF_INET || event->family == AF_INET6);
+}
+
+static void put_address(struct builder *b, const struct rf_event *event)
+{
+	const struct in6_addr *address = (const void *)event->address;
+	char text[INET6_ADDRSTRLEN];
+	bool v4 = IN6_IS_ADDR_V4MAPPED(address);
+
+	if (inet_ntop(v4 ? AF_INET : AF_INET6, event->address + (v4 ? 12 : 0), text, sizeof(text)))
+		put(b, "addr", json_string(text));
+	put_u64(b, "port", event->port);
+}
+
+/* What an act of the network was on: an address, or what is known of the socket. */
+static void put_peer(struct builder *b, const struct rf_event *event)
+{
+	if (has_address(event))
+		put_address(b, event);
+	else if (event->family)
+		put_name(b, "family", families, RF_COUNT(families), event->family);
+	if (event->proto)
+		put_name(b, "proto", protocols, RF_COUNT(protocols), event->proto);
+}
+
+static json_t *rights_json(const struct rf_event *event)
+{
+	unsigned int rights = event->missing ? event->missing : event->want;
+	json_t *array = json_array();
+
+	if (has_address(event))
+		json_array_append_new(array, json_string("connect"));
+	if (is_of_network(event))
+		return array;
+	for (unsigned int i = 0; i < RF_RIGHTS; i++)
+		if (rights & 1u << i)
+			json_array_append_new(array, json_string(rights_names[i]));
+	return array;
+}
+
 json_t *rf_event_json(const struct rf_event *event, const struct rf_event_context *context)
 {
 	struct builder b = {.json = json_object()};
@@ -263,8 +328,10 @@ json_t *rf_event_json(const struct rf_event *event, const struct rf_event_contex
 	put(&b, "mode", json_string(context->mode));
 	put(&b, "verdict", json_string(rf_decision_name(event->decision)));
 	put(&b, "op", json_string(rf_op_name(event->op)));
-	put(&b, "rights", rights_json(event->missing ? event->missing : event->want));
-	if (event->op != RF_OP_FORK)
+	put(&b, "rights", rights_json(event));
+	if (is_of_network(event))
+		put_peer(&b, event);
+	else if (event->op != RF_OP_FORK)
 		put_path(&b, event, context);
 	if (event->rule && context->image)
 		rule = rule_json(context->image, event->rule);
@@ -356,23 +423,59 @@ static void print_why(FILE *out, const json_t *event)
 	}
 }
 
-/* Dots outside of the quotes stand for what is not known of the path. */
-static void print_path(FILE *out, const json_t *event)
+/* A value that is a name or, where there is none, a number. */
+static void print_name(FILE *out, const json_t *name)
 {
-	const char *path = json_string_value(json_object_get(event, "path"));
+	if (json_is_string(name))
+		fprintf(out, "%s", json_string_value(name));
+	else
+		fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(name));
+}
 
-	if (!path)
-		return;
-	fputs(json_is_true(json_object_get(event, "partial")) ? " ..." : " ", out);
-	print_word(out, path);
-	if (json_is_true(json_object_get(event, "truncated")))
-		fputs("...", out);
+static void print_object(FILE *out, const json_t *event)
+{
+	const json_t *path = json_object_get(event, "path"), *addr = json_object_get(event, "addr"),
+		     *family = json_object_get(event, "family"),
+		     *proto = json_object_get(event, "proto");
+
+	if (json_is_string(path)) {
+		/* Dots outside of the quotes stand for what is not known of the path. */
+		fputs(json_is_true(json_object_get(event, "partial")) ? "..." : "", out);
+		print_word(out, json_string_value(path));
+		fputs(json_is_true(json_object_get(event, "truncated")) ? "..." : "", out);
+	} else if (json_is_string(addr))
+		fprintf(out, strchr(json_string_value(addr), ':') ? "[%s]:%lld" : "%s:%lld",
+			json_string_value(addr),
+			(long long)json_integer_value(json_object_get(event, "port")));
+	else if (family)
+		print_name(out, family);
+	if (proto) {
+		fputc('/', out);
+		print_name(out, proto);
+	}
+}
+
+char *rf_event_object(const json_t *event)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	print_object(out, event);
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
 }
 
 char *rf_event_text(const json_t *event, bool colour)
 {
 	const char *verdict = str(event, "verdict"), *op = str(event, "op");
 	json_int_t count = json_integer_value(json_object_get(event, "count"));
+	_cleanup_free_ char *object = rf_event_object(event);
 	bool lost = !strcmp(op, "lost");
 	char when[64];
 	char *text = NULL;
@@ -390,7 +493,8 @@ char *rf_event_text(const json_t *event, bool colour)
 		fprintf(out, " %" JSON_INTEGER_FORMAT " events (%s)", count, str(event, "reason"));
 	} else {
 		fprintf(out, " %s", op);
-		print_path(out, event);
+		if (object && *object)
+			fprintf(out, " %s", object);
 		print_rights(out, json_object_get(event, "rights"));
 		if (count > 1)
 			fprintf(out, " %" JSON_INTEGER_FORMAT "x", count);

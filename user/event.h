@@ -32,6 +32,12 @@ json_t *rf_event_json(const struct rf_event *event, const struct rf_event_contex
 /* A time of CLOCK_BOOTTIME in ns (0: now) as RFC 3339 in UTC with ns; NULL on no memory. */
 json_t *rf_event_time(uint64_t boottime);
 
+/*
+ * What the act was on, as shown to people: the path, with dots for what is not known of
+ * it, "10.0.0.1:443/tcp", "packet"; "" for nothing. malloc'ed; NULL on no memory.
+ */
+char *rf_event_object(const json_t *event);
+
 /* One line without the newline, malloc'ed; NULL on no memory. ANSI colours only with `colour`. */
 char *rf_event_text(const json_t *event, bool colour);
 

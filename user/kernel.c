@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -331,8 +333,15 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 		{"file_ioctl", skeleton->progs.rf_file_ioctl},
 		{"sb_kern_mount", skeleton->progs.rf_sb_kern_mount},
 		{"sb_free_security", skeleton->progs.rf_sb_free_security},
+		{"socket_create", skeleton->progs.rf_socket_create},
+		{"socket_connect", skeleton->progs.rf_socket_connect},
+		{"socket_sendmsg", skeleton->progs.rf_socket_sendmsg},
+		{"netlink_send", skeleton->progs.rf_netlink_send},
 	};
-	_cleanup_fd_ int stats = -1, file = -1;
+	_cleanup_fd_ int stats = -1, file = -1, peer = -1, netlink = -1;
+	const struct nlmsghdr message = {.nlmsg_len = sizeof(message), .nlmsg_type = NLMSG_NOOP};
+	/* Too short for the kernel, which says so behind the hooks: nothing is connected or sent. */
+	const struct sockaddr nobody = {.sa_family = AF_UNIX};
 	struct termios mode;
 	pid_t child;
 	size_t i;
@@ -344,6 +353,11 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 	file = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ioctl(file, TCGETS, &mode);
 	make_memory();
+	peer = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	connect(peer, &nobody, sizeof(nobody.sa_family));
+	sendto(peer, "", 1, 0, &nobody, sizeof(nobody.sa_family));
+	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	send(netlink, &message, sizeof(message), 0);
 	child = fork();
 	if (child == 0)
 		_exit(0);

@@ -5,7 +5,10 @@
 #include "user/unenforced.h"
 
 const struct rf_unenforced rf_unenforced[] = {
-	{"network", "connect, send, bind and listen are not judged"},
+	{"network", "bind, listen, accept and what a session receives are not judged"},
+	{"source routes",
+	 "IP options, IPv6 routing headers and source addresses in control messages "
+	 "are not judged: they can lead a packet elsewhere than to its address"},
 	{"names", "a file can be deleted, renamed, linked or made a directory, link, pipe or "
 		  "device wherever the user may do so; only opening is judged"},
 	{"creating by open", "an open that is denied because it would make a file leaves the file "

@@ -7,6 +7,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "policy/rules.h"
 #include "selftests/bpf/verdicts.h"
 #include "selftests/sim/table.h"
 #include "test/verdicts.skel.h"

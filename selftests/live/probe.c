@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "selftests/live/probe_net.h"
+
 enum { ALLOWED = 0, EXPECTED = 10, OTHER = 11, NOT_ATTEMPTED = 12 };
 
 static int expected = EACCES;
@@ -392,6 +394,11 @@ int main(int argc, char **argv)
 		{"loop", 3, act_loop},
 		{"files", 3, act_files},
 		{"flood", 3, act_flood},
+		{"net", 4, act_net},
+		{"again", 5, act_again},
+		{"bound", 4, act_bound},
+		{"socket", 3, act_socket},
+		{"netlink", 1, act_netlink},
 	};
 	size_t i;
 

@@ -123,6 +123,72 @@ static void all_fields(void **state)
 	text_is(json, "exe", "/usr/bin/cat");
 }
 
+static void object_is(const struct rf_event *event, const char *object, const char *addr)
+{
+	_cleanup_json_ json_t *json = json_of(event);
+	_cleanup_free_ char *text = rf_event_object(json);
+	const char *found = json_string_value(json_object_get(json, "addr"));
+
+	assert_string_equal(text, object);
+	assert_null(json_object_get(json, "path"));
+	assert_string_equal(found ? found : "", addr);
+	/* The right is said where a rule could give it. */
+	assert_int_equal(json_array_size(json_object_get(json, "rights")), *addr ? 1 : 0);
+}
+
+static void network(void **state)
+{
+	struct rf_event event = sample("");
+	_cleanup_json_ json_t *json = NULL, *odd = NULL;
+	_cleanup_free_ char *text = NULL;
+
+	(void)state;
+	event.op = RF_OP_CONNECT;
+	event.want = event.missing = RF_NET_CONNECT;
+	event.family = 10;
+	event.proto = 6;
+	event.port = 443;
+	memcpy(event.address, "\x20\x01\x0d\xb8", 4);
+	event.address[15] = 1;
+	object_is(&event, "[2001:db8::1]:443/tcp", "2001:db8::1");
+	json = json_of(&event);
+	number_is(json, "port", 443);
+	text_is(json, "proto", "tcp");
+	text_is(json_object_get(json, "rule"), "text", FAKE_RULE_TEXT);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(json, "rights"), 0)),
+			    "connect");
+	text = rf_event_text(json, false);
+	assert_non_null(strstr(text, " deny connect [2001:db8::1]:443/tcp connect  p.yaml:7: "));
+
+	/* An IPv4 address is one however it was written. */
+	memset(event.address, 0, 10);
+	memcpy(event.address + 10, "\xff\xff\x0a\x00\x00\x01", 6);
+	event.op = RF_OP_SEND;
+	event.proto = 17;
+	event.port = 65535;
+	object_is(&event, "10.0.0.1:65535/udp", "10.0.0.1");
+	event.proto = 132;
+	object_is(&event, "10.0.0.1:65535/132", "10.0.0.1");
+	/* An address that could not be read, of a socket that could not be labelled. */
+	event.family = 0;
+	event.proto = 0;
+	object_is(&event, "", "");
+	event.family = 16;
+	object_is(&event, "netlink", "");
+
+	event.op = RF_OP_SOCKET;
+	event.family = 17;
+	object_is(&event, "packet", "");
+	event.family = 2;
+	event.proto = 1;
+	object_is(&event, "inet/1", "");
+	event.family = 255;
+	event.proto = 0;
+	odd = json_of(&event);
+	number_is(odd, "family", 255);
+	object_is(&event, "255", "");
+}
+
 static void path_is(struct rf_event *event, const char *path, bool partial)
 {
 	_cleanup_json_ json_t *json = json_of(event);
@@ -271,6 +337,7 @@ int main(void)
 		cmocka_unit_test(all_fields),	  cmocka_unit_test(paths),
 		cmocka_unit_test(other_outcomes), cmocka_unit_test(times),
 		cmocka_unit_test(lines),	  cmocka_unit_test(names),
+		cmocka_unit_test(network),
 	};
 	size_t size;
 	int failed;

@@ -57,8 +57,8 @@ _ringfence()
 	run--events) _filedir ;;
 	run--var | check--var | explain--var | events--path) ;;
 	check--print) mapfile -t COMPREPLY < <(compgen -W 'rules patterns dfa net image' -- "$cur") ;;
-	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow lost' -- "$cur") ;;
-	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl lost' -- "$cur") ;;
+	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow would-allow lost' -- "$cur") ;;
+	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send lost' -- "$cur") ;;
 	*)
 		if [[ $cur == -* || $command == help ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
