@@ -12,29 +12,13 @@
 #include "policy/util.h"
 #include "user/cgroup.h"
 #include "user/cleanup.h"
+#include "user/text.h"
 
 #define FOLDER "ringfence"
 /* Levels that a session may make below its own cgroup. */
 #define DEPTH_BELOW 64
 
 /* ---- the hierarchy ----------------------------------------------------- */
-
-/* mountinfo writes blanks and backslashes as \ooo; in place. */
-static void unescape_octal(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = 0;
-}
 
 static unsigned int levels(const char *path)
 {
@@ -65,8 +49,8 @@ static const char *cgroup2_mount(char *line, unsigned int *ret_level)
 	type = strtok_r(NULL, " ", &save);
 	if (!type || strcmp(type, "cgroup2") != 0)
 		return NULL;
-	unescape_octal(field[3]);
-	unescape_octal(field[4]);
+	rf_unescape_octal(field[3]);
+	rf_unescape_octal(field[4]);
 	*ret_level = levels(field[3]);
 	return field[4];
 }

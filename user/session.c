@@ -19,6 +19,7 @@
 #include "user/cleanup.h"
 #include "user/event.h"
 #include "user/session.h"
+#include "user/text.h"
 
 #define SECOND UINT64_C(1000000)
 #define NAME_MAX_POLICY 64 /* bytes of the policy's name in a session's */
@@ -568,23 +569,6 @@ static int add_anchors(struct rf_live_session *s, const struct rf_session_reques
 	return 0;
 }
 
-/* mountinfo writes blanks and backslashes as \ooo; in place. */
-static void unescape_octal(char *s)
-{
-	unsigned int byte;
-	char *to = s;
-	int n;
-
-	for (; *s; s += n) {
-		n = 0;
-		if (sscanf(s, "\\%3o%n", &byte, &n) == 1 && n == 4)
-			*to++ = (char)byte;
-		else
-			*to++ = s[(n = 1) - 1];
-	}
-	*to = 0;
-}
-
 /* The path of a cgroup's directory as /proc/PID/cgroup writes it: below the hierarchy's root. */
 static int path_in_hierarchy(const char *dir, char **ret_path)
 {
@@ -610,8 +594,8 @@ static int path_in_hierarchy(const char *dir, char **ret_path)
 		if (sscanf(line, "%" SCNu64 " %*s %*s %ms %ms", &id, &root, &mount) != 3 ||
 		    id != stx.stx_mnt_id)
 			continue;
-		unescape_octal(root);
-		unescape_octal(mount);
+		rf_unescape_octal(root);
+		rf_unescape_octal(mount);
 		if (strncmp(dir, mount, strlen(mount)) != 0)
 			err = -EXDEV;
 		else if (asprintf(&path, "%s%s", strcmp(root, "/") != 0 ? root : "",

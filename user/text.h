@@ -17,4 +17,7 @@ char *rf_escape(const char *bytes, size_t size);
 /* The reverse: malloc'ed, NUL-terminated, *ret_size without the NUL (may be NULL). -EINVAL: not escaped text. */
 int rf_unescape(const char *text, char **ret_bytes, size_t *ret_size);
 
+/* /proc writes blanks, newlines and backslashes of paths as \ooo: undo it, in place. */
+void rf_unescape_octal(char *text);
+
 #endif
