@@ -105,7 +105,7 @@ void table_done(struct table *table);
 /* ---- policies (tools/load.c) ------------------------------------------- */
 
 /* What `run` can enforce, bits 1 << enum rf_feature: it refuses a policy that needs more. */
-#define FEATURES_ENFORCED 0u
+#define FEATURES_ENFORCED (1u << RF_FEATURE_LIMITS)
 
 struct load {
 	const char *name; /* of the policy, or a path */

@@ -13,6 +13,7 @@
 
 #include "tools/command.h"
 #include "user/client.h"
+#include "user/limits.h"
 #include "user/names.h"
 #include "user/run.h"
 #include "user/text.h"
@@ -234,12 +235,15 @@ static json_t *start_request(const struct run *run, char **argv)
 		}
 	}
 	/* A missing value makes json_pack release the others and return NULL. */
-	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:b}", "op", "start",
-			 "policy", rf_policy_name(policy), "policy_file", escaped(run->load.file),
-			 "audit", audit(run), "log_all", rf_policy_log_all(policy), "command",
-			 command, "user", escaped(run->identity.name ? run->identity.name : ""),
-			 "uid", (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid",
-			 (int)getpid(), "events", 1);
+	return json_pack(
+		"{s:s, s:s, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:i, s:b}", "op",
+		"start", "policy", rf_policy_name(policy), "policy_file", escaped(run->load.file),
+		"audit", audit(run), "log_all", rf_policy_log_all(policy), "limits",
+		rf_limits_json(rf_policy_limits(policy), true), "workspace",
+		escaped(run->load.workspace), "home", escaped(run->load.home ? run->load.home : ""),
+		"command", command, "user", escaped(run->identity.name ? run->identity.name : ""),
+		"uid", (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid", (int)getpid(),
+		"events", 1);
 }
 
 static int start(struct run *run, char **argv)

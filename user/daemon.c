@@ -28,6 +28,7 @@
 #include "user/control.h"
 #include "user/daemon.h"
 #include "user/kernel.h"
+#include "user/limits.h"
 #include "user/past.h"
 #include "user/peer.h"
 #include "user/session.h"
@@ -350,7 +351,9 @@ static int start_request(const json_t *json, struct rf_session_request *ret_requ
 	err = text_field(json, "policy", &r.policy)
 	      ?: text_field(json, "policy_file", &r.policy_file)
 	      ?: text_field(json, "user", &r.user) ?: text_field(json, "cwd", &r.cwd)
+	      ?: text_field(json, "workspace", &r.workspace) ?: text_field(json, "home", &r.home)
 	      ?: bool_field(json, "audit", &r.audit) ?: bool_field(json, "log_all", &r.log_all)
+	      ?: rf_limits_take(json_object_get(json, "limits"), &r.limits)
 	      ?: bool_field(json, "events", ret_events);
 	if (err)
 		return err;
@@ -657,15 +660,20 @@ static json_t *programs_json(const char *pin_dir)
 static void on_status(struct client *c)
 {
 	struct daemon *d = c->daemon;
+	const char *root = d->cgroup_root;
 	struct utsname kernel;
 
 	uname(&kernel);
 	reply(c,
-	      json_pack("{s:s, s:i, s:i, s:s, s:b, s:b, s:I, s:s, s:o}", "version", RF_VERSION,
-			"abi", RF_ABI_VERSION, "pid", (int)getpid(), "kernel", kernel.release,
-			"adopted", rf_kernel_adopted(d->kernel), "on_demand", d->config->on_demand,
-			"sessions", (json_int_t)rf_sessions_count(d->sessions), "pins",
-			d->config->pin_dir, "programs", programs_json(d->config->pin_dir)),
+	      json_pack("{s:s, s:i, s:i, s:s, s:b, s:b, s:I, s:s, s:{s:b, s:b, s:b}, s:o}",
+			"version", RF_VERSION, "abi", RF_ABI_VERSION, "pid", (int)getpid(),
+			"kernel", kernel.release, "adopted", rf_kernel_adopted(d->kernel),
+			"on_demand", d->config->on_demand, "sessions",
+			(json_int_t)rf_sessions_count(d->sessions), "pins", d->config->pin_dir,
+			"limits", "memory", rf_cgroup_has_controller(root, "memory"), "tasks",
+			rf_cgroup_has_controller(root, "pids"), "cpu",
+			rf_cgroup_has_controller(root, "cpu"), "programs",
+			programs_json(d->config->pin_dir)),
 	      -1);
 }
 

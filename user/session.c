@@ -18,6 +18,7 @@
 #include "user/cgroup.h"
 #include "user/cleanup.h"
 #include "user/event.h"
+#include "user/limits.h"
 #include "user/session.h"
 #include "user/text.h"
 
@@ -686,8 +687,35 @@ static int describe(struct rf_session_state *state, const struct rf_session_requ
 	return copy_text(request->policy, &state->policy)
 	       ?: copy_text(request->policy_file, &state->policy_file)
 	       ?: copy_text(request->user, &state->user) ?: copy_text(request->cwd, &state->cwd)
+	       ?: copy_text(request->workspace, &state->workspace)
+	       ?: copy_text(request->home, &state->home)
 	       ?: copy_text(json_string_value(now), &state->started)
 	       ?: state->started ? 0 : -ENOMEM;
+}
+
+/*
+ * Audit changes nothing for the session, and a limit cannot be watched without being
+ * one: in audit mode there are none.
+ */
+static int set_limits(struct rf_live_session *s, const struct rf_session_request *request,
+		      struct rf_diags *diags, int *ret_exit)
+{
+	const struct rf_limits *limits = &request->limits, none = {0};
+	bool any = limits->memory || limits->tasks || limits->cpu;
+	int err;
+
+	if (request->audit && any) {
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"the policy's limits do not hold in audit mode");
+		limits = &none;
+	}
+	err = rf_cgroup_limit(s->all->config.cgroup_root, &s->cgroup, limits, diags);
+	if (err == -EOPNOTSUPP)
+		*ret_exit = 4;
+	if (err)
+		return err;
+	s->state.limits = rf_limits_values(limits);
+	return 0;
 }
 
 static int start(struct rf_live_session *s, const struct rf_session_request *request,
@@ -724,6 +752,9 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 	if (err)
 		return err;
 	err = make_places(s, request->policy, diags);
+	if (err)
+		return err;
+	err = set_limits(s, request, diags, ret_exit);
 	if (err)
 		return err;
 	err = rf_kernel_start_session(kernel, &s->state.kernel);
@@ -1144,12 +1175,14 @@ static json_t *session_json(struct rf_live_session *s)
 	struct rf_counters counters = counters_of(s);
 
 	return json_pack(
-		"{s:s, s:I, s:s, s:s*, s:s, s:s*, s:I, s:I, s:O, s:s*, s:s, s:s, s:s, s:I, s:b, s:o}",
+		"{s:s, s:I, s:s, s:s*, s:s, s:s*, s:I, s:I, s:O, s:s*, s:s*, s:s*, s:s, s:s, s:s, s:o,"
+		" s:I, s:b, s:o}",
 		"session", state->name, "id", (json_int_t)state->kernel.id, "policy", state->policy,
 		"policy_file", state->policy_file, "mode", mode_of(state), "user", state->user,
 		"uid", (json_int_t)state->uid, "pid", (json_int_t)state->pid, "command",
-		state->command, "cwd", state->cwd, "cgroup", state->cgroup, "log", state->log,
-		"started", state->started, "tasks",
+		state->command, "cwd", state->cwd, "workspace", state->workspace, "home",
+		state->home, "cgroup", state->cgroup, "log", state->log, "started", state->started,
+		"limits", rf_limits_json(&state->limits, false), "tasks",
 		(json_int_t)(s->cgroup.fd < 0 ? 0 : rf_cgroup_count(&s->cgroup)), "owned",
 		s->owner != NULL, "counters", counters_json(&counters));
 }

@@ -74,6 +74,8 @@ struct rf_session_request {
 	uid_t uid;
 	pid_t pid;
 	bool audit, log_all;
+	struct rf_limits limits;
+	const char *workspace, *home; /* of the policy's variables; NULL: not known */
 	const void *image;
 	size_t image_size;
 	const struct rf_session_name *names;

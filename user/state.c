@@ -12,6 +12,7 @@
 
 #include "policy/util.h"
 #include "user/cleanup.h"
+#include "user/limits.h"
 #include "user/state.h"
 #include "user/text.h"
 
@@ -28,6 +29,8 @@ void rf_session_state_done(struct rf_session_state *state)
 	free(state->started);
 	free(state->user);
 	free(state->cwd);
+	free(state->workspace);
+	free(state->home);
 	json_decref(state->command);
 	for (size_t i = 0; i < state->n_anchors; i++)
 		free(state->anchors[i].path);
@@ -127,17 +130,18 @@ static json_t *anchors_json(const struct rf_session_state *state)
 static json_t *state_json(const struct rf_session_state *state)
 {
 	return json_pack("{s:i, s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:s, s:s*, s:s, s:s, s:s,"
-			 " s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:o, s:o}",
+			 " s:s*, s:s*, s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
 			 "version", STATE_VERSION, "id", number(state->kernel.id), "name",
 			 state->name, "word", number(state->kernel.word), "cgroup_id",
 			 number(state->kernel.cgroup), "slot", number(state->kernel.slot), "class",
 			 (int)state->image.class, "image", (int)state->image.slot, "policy",
 			 state->policy, "policy_file", state->policy_file, "cgroup", state->cgroup,
 			 "log", state->log, "started", state->started, "user", state->user, "cwd",
-			 state->cwd, "command", state->command, "uid", (json_int_t)state->uid,
-			 "pid", (json_int_t)state->pid, "pid_start", number(state->pid_start),
-			 "seq", number(state->seq), "lost", number(state->lost), "anchors",
-			 anchors_json(state));
+			 state->cwd, "workspace", state->workspace, "home", state->home, "command",
+			 state->command, "uid", (json_int_t)state->uid, "pid",
+			 (json_int_t)state->pid, "pid_start", number(state->pid_start), "seq",
+			 number(state->seq), "lost", number(state->lost), "limits",
+			 rf_limits_json(&state->limits, false), "anchors", anchors_json(state));
 }
 
 int rf_session_state_save(int dir, const struct rf_session_state *state)
@@ -222,26 +226,27 @@ static int load_anchors(const json_t *array, struct rf_session_state *state)
 static int load_json(json_t *json, struct rf_session_state *state)
 {
 	const char *name, *policy, *policy_file = NULL, *cgroup, *log, *started, *user = NULL,
-				   *cwd = NULL;
+				   *cwd = NULL, *workspace = NULL, *home = NULL;
 	json_int_t id, word, cgroup_id, slot, class, image, uid, pid, pid_start, seq, lost;
-	json_t *command, *anchors;
+	json_t *command, *anchors, *limits = NULL;
 	int version, err;
 
 	if (json_unpack(json,
 			"{s:i, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s?s, s:s, s:s, s:s, s?s,"
-			" s?s, s:o, s:I, s:I, s:I, s:I, s:I, s:o}",
+			" s?s, s?s, s?s, s:o, s:I, s:I, s:I, s:I, s:I, s?o, s:o}",
 			"version", &version, "id", &id, "name", &name, "word", &word, "cgroup_id",
 			&cgroup_id, "slot", &slot, "class", &class, "image", &image, "policy",
 			&policy, "policy_file", &policy_file, "cgroup", &cgroup, "log", &log,
-			"started", &started, "user", &user, "cwd", &cwd, "command", &command, "uid",
-			&uid, "pid", &pid, "pid_start", &pid_start, "seq", &seq, "lost", &lost,
-			"anchors", &anchors))
+			"started", &started, "user", &user, "cwd", &cwd, "workspace", &workspace,
+			"home", &home, "command", &command, "uid", &uid, "pid", &pid, "pid_start",
+			&pid_start, "seq", &seq, "lost", &lost, "limits", &limits, "anchors",
+			&anchors))
 		return -EBADMSG;
 	if (version != STATE_VERSION || !id || slot < 0 || slot >= RF_MAX_SESSIONS || class < 0 ||
 	    class >= RF_CLASSES || image < 0 || image >= RF_IMAGES_PER_CLASS ||
 	    RF_WORD_CLASS((uint64_t)word) != (uint64_t) class ||
 	    RF_WORD_SLOT((uint64_t)word) != (uint64_t)image || !RF_WORD_POLICY((uint64_t)word) ||
-	    !json_is_array(command) || strchr(name, '/'))
+	    !json_is_array(command) || strchr(name, '/') || rf_limits_take(limits, &state->limits))
 		return -EBADMSG;
 	state->kernel = (struct rf_kernel_session){
 		.id = (uint64_t)id,
@@ -259,7 +264,9 @@ static int load_json(json_t *json, struct rf_session_state *state)
 	err = copy(name, &state->name) ?: copy(policy, &state->policy)
 	      ?: copy(policy_file, &state->policy_file) ?: copy(cgroup, &state->cgroup)
 	      ?: copy(log, &state->log) ?: copy(started, &state->started)
-	      ?: copy(user, &state->user) ?: copy(cwd, &state->cwd);
+	      ?: copy(user, &state->user) ?: copy(cwd, &state->cwd)
+	      ?: copy(workspace, &state->workspace) ?: copy(home, &state->home);
+	state->limits = rf_limits_values(&state->limits);
 	return err ? err : load_anchors(anchors, state);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "bpf/abi.h"
+#include "policy/policy.h"
 #include "user/kernel.h"
 
 /* A name of an anchored object, for the paths of events. */
@@ -24,6 +25,7 @@ struct rf_anchor_name {
 struct rf_session_state {
 	struct rf_kernel_session kernel;
 	struct rf_image_ref image;
+	struct rf_limits limits; /* that hold now; without places */
 	char *name;
 	char *policy; /* escaped: the policy's name */
 	char *policy_file; /* escaped; NULL: not known */
@@ -31,6 +33,7 @@ struct rf_session_state {
 	char *log; /* path */
 	char *started; /* RFC 3339 */
 	char *user, *cwd; /* escaped; NULL: not known */
+	char *workspace, *home; /* of the policy's variables; the same */
 	json_t *command; /* array of escaped strings */
 	uid_t uid; /* who the session runs as, by the client's word */
 	pid_t pid; /* of the client */
