@@ -9,7 +9,7 @@
  *
  *   hello  {version}                                -> {version, pid, adopted}
  *   anchor {names: [{path, deny_only}]} + n fds     -> {}       n <= RF_CONTROL_FDS
- *          before start; repeated for more; the daemon closes its copies
+ *          before start and reload; repeated for more; the daemon closes its copies
  *   start  {policy, policy_file, audit, log_all, limits, workspace, home, command: [..],
  *           user, uid, cwd, pid, events: bool} + 1 fd: memfd with the image
  *          limits: {memory?, tasks?, cpu?, at?}, see user/limits.h
@@ -17,6 +17,8 @@
  *          whoever writes "0" to it is in the session. The connection is the
  *          session's: when it closes, the session ends as by `end`. With events
  *          true, each event of the session follows as {event: {...}}.
+ *   reload {session, policy, policy_file, audit, log_all, limits} + 1 fd: memfd with the image
+ *          -> {session, policy, mode, limits}; the names were sent by `anchor` before
  *   end    {keep: bool}   kill what is left in the session's cgroup, read all its
  *          events, remove it -> {session, denied, would_deny, lost, killed}
  *          (after the last {event}); keep leaves the tasks confined

@@ -872,6 +872,37 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
 	return 0;
 }
 
+int rf_kernel_session_word(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint64_t *ret_word)
+{
+	const struct rf_session *at = &kernel->sessions[session->slot];
+
+	if (at->id != session->id)
+		return -ESRCH;
+	*ret_word = __atomic_load_n(&at->word, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/*
+ * LSM programs that may not sleep run within one RCU read-side section, and an update of
+ * a map of maps returns only after a grace period (maybe_wait_bpf_programs(), for this
+ * very use), on one CPU too, where membarrier(2) does not wait. So the image is put
+ * where it is already: a check finds the same map before and after.
+ */
+int rf_kernel_synchronize(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	int images = kernel->maps[MAP_IMAGES + ref.class];
+	_cleanup_fd_ int inner = -1;
+	__u32 id;
+
+	if (bpf_map_lookup_elem(images, &ref.slot, &id) < 0)
+		return -errno;
+	inner = bpf_map_get_fd_by_id(id);
+	if (inner < 0)
+		return -errno;
+	return bpf_map_update_elem(images, &ref.slot, &inner, BPF_ANY) < 0 ? -errno : 0;
+}
+
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session)
 {
 	struct rf_session *at = &kernel->sessions[session->slot];

@@ -26,9 +26,21 @@
 #define NAME_MAX_POLICY 64 /* bytes of the policy's name in a session's */
 #define LOG_TAIL 65536 /* bytes at the end of a log in which its last line begins */
 
+/*
+ * A policy instance that is not in force: the next one until it is switched to, or an
+ * earlier one until the last of its events has been read.
+ */
+struct instance {
+	struct instance *next;
+	struct rf_session_state state; /* what belongs to the instance; the rest is 0 */
+	void *image;
+	bool in_kernel; /* its image and anchors */
+};
+
 struct rf_live_session {
 	struct rf_sessions *all;
 	struct rf_session_state state;
+	struct instance *earlier;
 	struct rf_session_cgroup cgroup;
 	void *image; /* for the rules in events; NULL: not there */
 	int log;
@@ -154,6 +166,63 @@ static void drop(struct rf_live_session *s)
 	set_tick(all);
 }
 
+/* ---- policy instances -------------------------------------------------- */
+
+static void instance_free(struct instance *i)
+{
+	rf_session_state_done(&i->state);
+	free(i->image);
+	free(i);
+}
+
+static void drop_anchors(struct rf_live_session *s, uint64_t word)
+{
+	int err = rf_kernel_drop_anchors(s->all->config.kernel, RF_WORD_POLICY(word));
+
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot remove its anchors: %s", s->state.name,
+		    strerror(-err));
+}
+
+static void drop_from_kernel(struct rf_live_session *s, struct instance *i)
+{
+	if (!i->in_kernel)
+		return;
+	drop_anchors(s, i->state.kernel.word);
+	rf_kernel_drop_image(s->all->config.kernel, i->state.image);
+	i->in_kernel = false;
+}
+
+static void drop_earlier(struct rf_live_session *s)
+{
+	struct instance *i;
+
+	while ((i = s->earlier)) {
+		s->earlier = i->next;
+		instance_free(i);
+	}
+}
+
+#define SWAP(a, b)                                                                                 \
+	do {                                                                                       \
+		__typeof__(a) swap = (a);                                                          \
+		(a) = (b);                                                                         \
+		(b) = swap;                                                                        \
+	} while (0)
+
+/* Let the instance take the place of the one in force, and the other way round. */
+static void exchange(struct rf_live_session *s, struct instance *i)
+{
+	SWAP(s->image, i->image);
+	SWAP(s->state.kernel.word, i->state.kernel.word);
+	SWAP(s->state.image, i->state.image);
+	SWAP(s->state.limits, i->state.limits);
+	SWAP(s->state.policy, i->state.policy);
+	SWAP(s->state.policy_file, i->state.policy_file);
+	SWAP(s->state.anchors, i->state.anchors);
+	SWAP(s->state.n_anchors, i->state.n_anchors);
+}
+
 /* ---- one session: release, undo ---------------------------------------- */
 
 /* Forget a session; what it has in the kernel and on disk stays. */
@@ -163,6 +232,7 @@ static void session_free(struct rf_live_session *s)
 	sd_event_source_disable_unref(s->again);
 	rf_cgroup_done(&s->cgroup);
 	rf_closep(&s->log);
+	drop_earlier(s);
 	free(s->image);
 	rf_session_state_done(&s->state);
 	free(s);
@@ -184,12 +254,10 @@ static void undo(struct rf_live_session *s)
 			say(all, LOG_ERR, "%s: cannot end it in the kernel: %s", s->state.name,
 			    strerror(-err));
 	}
-	if (s->has_anchors) {
-		err = rf_kernel_drop_anchors(kernel, RF_WORD_POLICY(s->state.kernel.word));
-		if (err)
-			say(all, LOG_ERR, "%s: cannot remove its anchors: %s", s->state.name,
-			    strerror(-err));
-	}
+	for (struct instance *i = s->earlier; i; i = i->next)
+		drop_from_kernel(s, i);
+	if (s->has_anchors)
+		drop_anchors(s, s->state.kernel.word);
 	if (s->has_image)
 		rf_kernel_drop_image(kernel, s->state.image);
 	if (s->has_state)
@@ -294,16 +362,18 @@ static void emit(struct rf_live_session *s, json_t *event)
 
 static const char *anchor_path(void *userdata, const struct rf_anchor_key *key, uint32_t name)
 {
-	const struct rf_live_session *s = userdata;
+	const struct rf_session_state *state = userdata;
 
-	return rf_anchor_names_find(s->state.anchors, s->state.n_anchors, key, name);
+	return rf_anchor_names_find(state->anchors, state->n_anchors, key, name);
 }
 
 static void on_event(void *userdata, const struct rf_event *event, size_t size)
 {
 	struct rf_sessions *all = userdata;
 	struct rf_live_session *s = find_id(all, event->session);
+	struct rf_session_state *state;
 	struct rf_event_context context;
+	const void *image;
 	_cleanup_json_ json_t *json = NULL;
 
 	(void)size;
@@ -314,13 +384,22 @@ static void on_event(void *userdata, const struct rf_event *event, size_t size)
 		return;
 	}
 	tell_unlogged(s);
+	/* An act is told by the policy that judged it. */
+	state = &s->state;
+	image = s->image;
+	for (struct instance *i = s->earlier; i; i = i->next) {
+		if (RF_WORD_POLICY(i->state.kernel.word) != event->policy)
+			continue;
+		state = &i->state;
+		image = i->image;
+	}
 	context = (struct rf_event_context){
 		.session = s->state.name,
-		.policy = s->state.policy,
-		.mode = mode_of(&s->state),
-		.image = s->image,
+		.policy = state->policy,
+		.mode = mode_of(state),
+		.image = image,
 		.anchor = anchor_path,
-		.userdata = s,
+		.userdata = state,
 		.seq = s->state.seq + 1,
 	};
 	json = rf_event_json(event, &context);
@@ -393,11 +472,62 @@ static void tell_lost(struct rf_live_session *s, const struct rf_counters *count
 	save(s);
 }
 
+/*
+ * Take earlier instances of a session out of the kernel, once no check can be using them
+ * any more. *ret_old, if given: those that were out already when the wait began. What
+ * their checks had to tell lies in the rings now, and no record before it is unfinished.
+ */
+static int settle(struct rf_live_session *s, struct instance **ret_old)
+{
+	struct instance **at = &s->earlier, *i;
+	int err = rf_kernel_synchronize(s->all->config.kernel, s->state.image);
+
+	if (err) {
+		say(s->all, LOG_ERR, "%s: cannot wait for its last policy to be out of use: %s",
+		    s->state.name, strerror(-err));
+		return err;
+	}
+	while ((i = *at)) {
+		if (ret_old && !i->in_kernel) {
+			*at = i->next;
+			i->next = *ret_old;
+			*ret_old = i;
+			continue;
+		}
+		drop_from_kernel(s, i);
+		at = &i->next;
+	}
+	return 0;
+}
+
+/* Forget earlier instances whose events have all been read. */
+static void forget(struct rf_sessions *all)
+{
+	for (size_t k = 0; k < all->n; k++) {
+		struct rf_live_session *s = all->items[k];
+		struct instance *old = NULL, *kept = NULL, *i;
+
+		if (!s->earlier || settle(s, &old) || !old)
+			continue;
+		/* They are still needed while the rings are read. */
+		kept = s->earlier;
+		s->earlier = old;
+		for (i = old; i->next; i = i->next)
+			;
+		i->next = kept;
+		drain(all);
+		i->next = NULL;
+		drop_earlier(s);
+		s->earlier = kept;
+	}
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct rf_sessions *all = userdata;
 
 	(void)usec;
+	forget(all);
 	for (size_t i = 0; i < all->n; i++) {
 		struct rf_counters counters = counters_of(all->items[i]);
 
@@ -501,41 +631,40 @@ static int make_places(struct rf_live_session *s, const char *policy, struct rf_
 }
 
 /* Is there no room for this name of an object, but one with the same effect? */
-static bool said_already(const struct rf_live_session *s, const struct rf_session_name *name,
-			 uint32_t state)
+static bool said_already(const struct rf_session_state *known, const void *image,
+			 const struct rf_session_name *name, uint32_t state)
 {
-	for (size_t i = 0; i < s->state.n_anchors; i++) {
-		const struct rf_anchor_name *other = &s->state.anchors[i];
+	for (size_t i = 0; i < known->n_anchors; i++) {
+		const struct rf_anchor_name *other = &known->anchors[i];
 
 		if (other->key.ino == name->identity.ino && other->key.dev == name->identity.dev &&
 		    other->key.generation == name->identity.generation &&
-		    rf_image_same_effect(
-			    s->image, state,
-			    rf_image_state(s->image, other->path, strlen(other->path))))
+		    rf_image_same_effect(image, state,
+					 rf_image_state(image, other->path, strlen(other->path))))
 			return true;
 	}
 	return false;
 }
 
-static int add_anchors(struct rf_live_session *s, const struct rf_session_request *request,
-		       struct rf_diags *diags)
+/* Anchor the names for the instance in `known`, which keeps their texts. */
+static int add_anchors(struct rf_kernel *kernel, struct rf_session_state *known, const void *image,
+		       const struct rf_session_request *request, struct rf_diags *diags)
 {
-	uint64_t policy = RF_WORD_POLICY(s->state.kernel.word);
+	uint64_t policy = RF_WORD_POLICY(known->kernel.word);
 
-	s->state.anchors = calloc(request->n_names + 1, sizeof(*s->state.anchors));
-	if (!s->state.anchors)
+	known->anchors = calloc(request->n_names + 1, sizeof(*known->anchors));
+	if (!known->anchors)
 		return -ENOMEM;
-	s->has_anchors = true;
 	for (size_t i = 0; i < request->n_names; i++) {
 		const struct rf_session_name *from = &request->names[i];
-		struct rf_anchor_name *to = &s->state.anchors[s->state.n_anchors];
-		uint32_t state = rf_image_state(s->image, from->path, strlen(from->path));
-		int err = state ? rf_kernel_add_anchor(
-					  s->all->config.kernel, policy, &from->identity, state,
-					  from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
+		struct rf_anchor_name *to = &known->anchors[known->n_anchors];
+		uint32_t state = rf_image_state(image, from->path, strlen(from->path));
+		int err = state ? rf_kernel_add_anchor(kernel, policy, &from->identity, state,
+						       from->deny_only ? RF_NAME_DENY_ONLY : 0,
+						       &to->name)
 				: -EINVAL;
 
-		if (err == -ENOSPC && said_already(s, from, state))
+		if (err == -ENOSPC && said_already(known, image, from, state))
 			continue;
 		if (err == -EOPNOTSUPP) {
 			rf_diag(diags, RF_WARNING, NULL, 0, 0, NULL,
@@ -564,9 +693,9 @@ static int add_anchors(struct rf_live_session *s, const struct rf_session_reques
 		to->path = strdup(from->path);
 		if (!to->path)
 			return -ENOMEM;
-		s->state.n_anchors++;
+		known->n_anchors++;
 	}
-	rf_anchor_names_sort(s->state.anchors, &s->state.n_anchors);
+	rf_anchor_names_sort(known->anchors, &known->n_anchors);
 	return 0;
 }
 
@@ -698,7 +827,7 @@ static int describe(struct rf_session_state *state, const struct rf_session_requ
  * one: in audit mode there are none.
  */
 static int set_limits(struct rf_live_session *s, const struct rf_session_request *request,
-		      struct rf_diags *diags, int *ret_exit)
+		      struct rf_diags *diags, struct rf_limits *ret_limits, int *ret_exit)
 {
 	const struct rf_limits *limits = &request->limits, none = {0};
 	bool any = limits->memory || limits->tasks || limits->cpu;
@@ -714,7 +843,36 @@ static int set_limits(struct rf_live_session *s, const struct rf_session_request
 		*ret_exit = 4;
 	if (err)
 		return err;
-	s->state.limits = rf_limits_values(limits);
+	*ret_limits = rf_limits_values(limits);
+	return 0;
+}
+
+/*
+ * Put the image into the kernel, for a new policy instance in `known`. It is verified
+ * there: only then may its automaton be run.
+ */
+static int put_image(struct rf_kernel *kernel, struct rf_session_state *known, void **ret_image,
+		     const struct rf_session_request *request, struct rf_diags *diags,
+		     int *ret_exit)
+{
+	uint64_t flags =
+		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
+	void *image = malloc(request->image_size);
+	int err;
+
+	if (!image)
+		return -ENOMEM;
+	err = rf_kernel_put_image(kernel, request->image, request->image_size, diags,
+				  &known->image);
+	if (err) {
+		free(image);
+		if (err == -EINVAL)
+			*ret_exit = 3;
+		return err;
+	}
+	*ret_image = memcpy(image, request->image, request->image_size);
+	known->kernel.word = RF_WORD(rf_kernel_next_policy(kernel), known->image.class,
+				     known->image.slot, flags);
 	return 0;
 }
 
@@ -722,8 +880,6 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 		 struct rf_diags *diags, int *ret_exit)
 {
 	struct rf_kernel *kernel = s->all->config.kernel;
-	uint64_t flags =
-		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
 	int err;
 
 	err = check_outside(s->all, request->pid, diags, ret_exit);
@@ -732,29 +888,18 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 	err = describe(&s->state, request);
 	if (err)
 		return err;
-	/* Verified here: only then may its automaton be run. */
-	err = rf_kernel_put_image(kernel, request->image, request->image_size, diags,
-				  &s->state.image);
-	if (err) {
-		if (err == -EINVAL)
-			*ret_exit = 3;
+	err = put_image(kernel, &s->state, &s->image, request, diags, ret_exit);
+	if (err)
 		return err;
-	}
-	s->has_image = true;
-	s->image = malloc(request->image_size);
-	if (!s->image)
-		return -ENOMEM;
-	memcpy(s->image, request->image, request->image_size);
+	s->has_image = s->has_anchors = true;
 	s->state.kernel.id = rf_kernel_next_session(kernel);
-	s->state.kernel.word = RF_WORD(rf_kernel_next_policy(kernel), s->state.image.class,
-				       s->state.image.slot, flags);
-	err = add_anchors(s, request, diags);
+	err = add_anchors(kernel, &s->state, s->image, request, diags);
 	if (err)
 		return err;
 	err = make_places(s, request->policy, diags);
 	if (err)
 		return err;
-	err = set_limits(s, request, diags, ret_exit);
+	err = set_limits(s, request, diags, &s->state.limits, ret_exit);
 	if (err)
 		return err;
 	err = rf_kernel_start_session(kernel, &s->state.kernel);
@@ -799,6 +944,93 @@ int rf_sessions_start(struct rf_sessions *all, const struct rf_session_request *
 			unlink(s->state.log ? s->state.log : "");
 		session_free(s);
 	}
+	*ret_exit = exit;
+	return err;
+}
+
+/* ---- reload ------------------------------------------------------------ */
+
+/* All of the new instance but that it is in force. */
+static int prepare(struct rf_live_session *s, struct instance *i,
+		   const struct rf_session_request *request, struct rf_diags *diags, int *ret_exit)
+{
+	struct rf_kernel *kernel = s->all->config.kernel;
+	int err;
+
+	err = copy_text(request->policy, &i->state.policy)
+	      ?: copy_text(request->policy_file, &i->state.policy_file)
+	      ?: put_image(kernel, &i->state, &i->image, request, diags, ret_exit);
+	if (err)
+		return err;
+	i->in_kernel = true;
+	return add_anchors(kernel, &i->state, i->image, request, diags);
+}
+
+/*
+ * The switch. Its outcome is on disk whenever the daemon may be killed: before it, the next
+ * state beside the one that holds; after it, the next state in its place.
+ */
+static int switch_to(struct rf_live_session *s, struct instance *i)
+{
+	struct rf_sessions *all = s->all;
+	int err;
+
+	exchange(s, i);
+	err = rf_session_state_save_next(all->dir, &s->state);
+	if (!err)
+		err = rf_kernel_switch_session(all->config.kernel, &s->state.kernel,
+					       s->state.kernel.word);
+	if (err) {
+		exchange(s, i);
+		rf_session_state_remove_next(all->dir, s->state.kernel.id);
+		return err;
+	}
+	i->next = s->earlier;
+	s->earlier = i;
+	err = rf_session_state_commit_next(all->dir, s->state.kernel.id);
+	if (err)
+		say(all, LOG_ERR, "%s: cannot write its state: %s", s->state.name, strerror(-err));
+	return 0;
+}
+
+int rf_session_reload(struct rf_live_session *s, const struct rf_session_request *request,
+		      struct rf_diags *diags, int *ret_exit)
+{
+	struct instance *i = calloc(1, sizeof(*i));
+	struct rf_diags ignored = {0};
+	size_t errors = diags->errors;
+	bool limited = false;
+	int exit = 1, err = i ? 0 : -ENOMEM;
+
+	if (!err && (s->ending || s->cgroup.fd < 0)) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "%s is ending", s->state.name);
+		err = -ESHUTDOWN;
+	}
+	if (!err)
+		err = prepare(s, i, request, diags, &exit);
+	if (!err) {
+		limited = true;
+		err = set_limits(s, request, diags, &i->state.limits, &exit);
+	}
+	if (!err)
+		err = switch_to(s, i);
+	if (!err) {
+		say(s->all, LOG_INFO, "%s: policy %s takes the place of %s", s->state.name,
+		    s->state.policy, i->state.policy);
+		settle(s, NULL); /* where it fails, the tick tries again */
+		return 0;
+	}
+	/* The old policy has been in force all the time. */
+	if (limited)
+		rf_cgroup_limit(s->all->config.cgroup_root, &s->cgroup, &s->state.limits, &ignored);
+	rf_diags_done(&ignored);
+	if (i) {
+		drop_from_kernel(s, i); /* no check has ever seen it */
+		instance_free(i);
+	}
+	if (diags->errors == errors)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "%s keeps its policy: %s", s->state.name,
+			strerror(-err));
 	*ret_exit = exit;
 	return err;
 }
@@ -983,20 +1215,94 @@ static void end_unwalled(struct rf_live_session *s)
 	rf_session_state_remove(s->all->dir, s->state.kernel.id);
 }
 
+/* The image of an instance, as it is in the kernel, held. */
+static int hold_image(struct rf_live_session *s, struct rf_image_ref ref, void **ret_image)
+{
+	struct rf_kernel *kernel = s->all->config.kernel;
+	size_t size;
+	int err = rf_kernel_hold_image(kernel, ref);
+
+	if (err) {
+		say(s->all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
+		    strerror(-err));
+		return err;
+	}
+	err = rf_kernel_get_image(kernel, ref, ret_image, &size);
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
+		    strerror(-err));
+	return 0;
+}
+
+/*
+ * The daemon ended within a policy swap: the kernel knows which of the two is in force,
+ * the other one is taken out of it.
+ */
+static void take_over_swap(struct rf_live_session *s, struct rf_session_state *next)
+{
+	struct rf_sessions *all = s->all;
+	struct instance *i = calloc(1, sizeof(*i));
+	uint64_t word = s->state.kernel.word;
+
+	if (!i)
+		return;
+	if (next->kernel.word == s->state.kernel.word) {
+		/* Only the last step was missing. */
+		rf_session_state_remove_next(all->dir, s->state.kernel.id);
+		free(i);
+		return;
+	}
+	i->in_kernel = true;
+	SWAP(i->state, *next);
+	rf_kernel_session_word(all->config.kernel, &s->state.kernel, &word);
+	if (word == i->state.kernel.word)
+		exchange(s, i);
+	i->next = s->earlier;
+	s->earlier = i;
+	save(s);
+	rf_session_state_remove_next(all->dir, s->state.kernel.id);
+	say(all, LOG_INFO, "%s: a policy swap was under way; policy %s is in force", s->state.name,
+	    s->state.policy);
+}
+
+/*
+ * Before anything is removed from the kernel: every image that is in use is known to
+ * be, also one that a session shares with another that has ended.
+ */
+static void hold_images(struct rf_live_session *s)
+{
+	struct rf_session_state next = {0};
+	int err;
+
+	s->in_kernel = s->has_anchors = s->has_state = true;
+	err = rf_session_state_load_next(s->all->dir, s->state.kernel.id, &next);
+	if (!err)
+		take_over_swap(s, &next);
+	else if (err != -ENOENT)
+		say(s->all, LOG_ERR, "%s: what a policy swap left cannot be read: %s",
+		    s->state.name, strerror(-err));
+	rf_session_state_done(&next);
+	s->has_image = !hold_image(s, s->state.image, &s->image);
+	for (struct instance *i = s->earlier; i; i = i->next)
+		if (hold_image(s, i->state.image, &i->image)) {
+			drop_anchors(s, i->state.kernel.word);
+			i->in_kernel = false;
+		}
+}
+
 /* 0: it goes on; 1: it has ended. */
 static int take_over(struct rf_live_session *s)
 {
 	struct rf_sessions *all = s->all;
 	struct rf_kernel *kernel = all->config.kernel;
+	struct rf_diags diags = {0};
 	uint64_t seq;
-	size_t size;
 	int err;
 
 	if (!rf_kernel_adopted(kernel)) {
 		end_unwalled(s);
 		return 1;
 	}
-	s->in_kernel = s->has_anchors = s->has_state = true;
 	s->log = open(s->state.log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->log < 0)
 		say(all, LOG_ERR, "%s: cannot open %s: %s", s->state.name, s->state.log,
@@ -1004,14 +1310,6 @@ static int take_over(struct rf_live_session *s)
 	seq = s->log < 0 ? 0 : last_seq(s->log);
 	if (seq > s->state.seq)
 		s->state.seq = seq;
-	err = rf_kernel_hold_image(kernel, s->state.image);
-	if (!err) {
-		s->has_image = true;
-		err = rf_kernel_get_image(kernel, s->state.image, &s->image, &size);
-	}
-	if (err)
-		say(all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
-		    strerror(-err));
 	err = rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup);
 	if (err == -ENOENT || err == -ESTALE) {
 		/* Its cgroup is gone, and all tasks with it. */
@@ -1020,6 +1318,12 @@ static int take_over(struct rf_live_session *s)
 		say(all, LOG_INFO, "%s: ended while no daemon was running", s->state.name);
 		return 1;
 	}
+	/* A swap that was under way may have left the other policy's limits. */
+	if (!err && s->earlier &&
+	    rf_cgroup_limit(all->config.cgroup_root, &s->cgroup, &s->state.limits, &diags))
+		say(all, LOG_ERR, "%s: %s", s->state.name,
+		    diags.n ? diags.items[0].message : "cannot set its limits");
+	rf_diags_done(&diags);
 	if (!err)
 		err = watch(s);
 	if (err < 0)
@@ -1066,6 +1370,12 @@ int rf_sessions_take_over(struct rf_sessions *all)
 			session_free(s);
 			return err;
 		}
+		if (rf_kernel_adopted(all->config.kernel))
+			hold_images(s);
+	}
+	for (size_t i = all->n; i-- > 0;) {
+		struct rf_live_session *s = all->items[i];
+
 		if (take_over(s) == 1) {
 			drop(s);
 			session_free(s);

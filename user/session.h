@@ -91,6 +91,15 @@ int rf_sessions_start(struct rf_sessions *sessions, const struct rf_session_requ
 		      int *ret_exit);
 
 /*
+ * Switch the session to another policy, for its very next check. Of the request count
+ * the policy, its flags and limits, the image and the names. A failure leaves the old
+ * one in force, with its limits; `diags` and *ret_exit as above. The call waits for
+ * checks that are under way.
+ */
+int rf_session_reload(struct rf_live_session *session, const struct rf_session_request *request,
+		      struct rf_diags *diags, int *ret_exit);
+
+/*
  * End a session: kill what is left, wait, read all its events, remove it, then call
  * on_end (perhaps before this returns). With `keep` tasks are left running and
  * on_end is called at once only if there are none: returns 1 if the session goes on

@@ -17,6 +17,8 @@
 #include "user/text.h"
 
 #define STATE_VERSION 1
+#define STATE "json" /* suffixes of the files */
+#define NEXT "next"
 #define STATE_MAX (256u << 20) /* bytes of a file that are read at all */
 
 void rf_session_state_done(struct rf_session_state *state)
@@ -144,15 +146,26 @@ static json_t *state_json(const struct rf_session_state *state)
 			 rf_limits_json(&state->limits, false), "anchors", anchors_json(state));
 }
 
-int rf_session_state_save(int dir, const struct rf_session_state *state)
+struct file_name {
+	char text[32];
+};
+
+static struct file_name file_name(uint64_t id, const char *suffix)
+{
+	struct file_name name;
+
+	snprintf(name.text, sizeof(name.text), "%" PRIu64 ".%s", id, suffix);
+	return name;
+}
+
+static int save(int dir, const struct rf_session_state *state, const char *file)
 {
 	_cleanup_json_ json_t *json = state_json(state);
-	char file[32], draft[40];
+	char draft[40];
 	int fd, err = 0;
 
 	if (!json)
 		return -ENOMEM;
-	snprintf(file, sizeof(file), "%" PRIu64 ".json", state->kernel.id);
 	snprintf(draft, sizeof(draft), "%s.new", file);
 	fd = openat(dir, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -169,12 +182,37 @@ int rf_session_state_save(int dir, const struct rf_session_state *state)
 	return err;
 }
 
+int rf_session_state_save(int dir, const struct rf_session_state *state)
+{
+	return save(dir, state, file_name(state->kernel.id, STATE).text);
+}
+
+int rf_session_state_save_next(int dir, const struct rf_session_state *state)
+{
+	return save(dir, state, file_name(state->kernel.id, NEXT).text);
+}
+
+int rf_session_state_commit_next(int dir, uint64_t id)
+{
+	return renameat(dir, file_name(id, NEXT).text, dir, file_name(id, STATE).text) ? -errno : 0;
+}
+
+static int remove_file(int dir, const char *file)
+{
+	return unlinkat(dir, file, 0) && errno != ENOENT ? -errno : 0;
+}
+
+int rf_session_state_remove_next(int dir, uint64_t id)
+{
+	return remove_file(dir, file_name(id, NEXT).text);
+}
+
 int rf_session_state_remove(int dir, uint64_t id)
 {
-	char file[32];
+	int next = rf_session_state_remove_next(dir, id);
+	int err = remove_file(dir, file_name(id, STATE).text);
 
-	snprintf(file, sizeof(file), "%" PRIu64 ".json", id);
-	return unlinkat(dir, file, 0) && errno != ENOENT ? -errno : 0;
+	return err ? err : next;
 }
 
 /* ---- reading ----------------------------------------------------------- */
@@ -270,12 +308,11 @@ static int load_json(json_t *json, struct rf_session_state *state)
 	return err ? err : load_anchors(anchors, state);
 }
 
-int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state)
+static int load(int dir, const char *file, const char *suffix, struct rf_session_state *ret_state)
 {
 	struct rf_session_state state = {0};
 	_cleanup_fd_ int fd = openat(dir, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	_cleanup_json_ json_t *json = NULL;
-	char own[32];
 	struct stat st;
 	int err;
 
@@ -285,16 +322,24 @@ int rf_session_state_load(int dir, const char *file, struct rf_session_state *re
 		return -EBADMSG;
 	json = json_loadfd(fd, JSON_REJECT_DUPLICATES, NULL);
 	err = json ? load_json(json, &state) : -EBADMSG;
-	if (!err) {
-		snprintf(own, sizeof(own), "%" PRIu64 ".json", state.kernel.id);
-		err = strcmp(own, file) != 0 ? -EBADMSG : 0;
-	}
+	if (!err && strcmp(file_name(state.kernel.id, suffix).text, file) != 0)
+		err = -EBADMSG;
 	if (err) {
 		rf_session_state_done(&state);
 		return err;
 	}
 	*ret_state = state;
 	return 0;
+}
+
+int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state)
+{
+	return load(dir, file, STATE, ret_state);
+}
+
+int rf_session_state_load_next(int dir, uint64_t id, struct rf_session_state *ret_state)
+{
+	return load(dir, file_name(id, NEXT).text, NEXT, ret_state);
 }
 
 /* ---- processes --------------------------------------------------------- */

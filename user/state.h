@@ -48,8 +48,17 @@ void rf_session_state_done(struct rf_session_state *state);
 
 /* Write DIR/ID.json. 0 or -errno; a failure leaves the old file. */
 int rf_session_state_save(int dir, const struct rf_session_state *state);
+/*
+ * A policy swap: write what will be to DIR/ID.next before, and let it take the place of
+ * DIR/ID.json after. Where both are there, the word in the kernel tells which holds.
+ */
+int rf_session_state_save_next(int dir, const struct rf_session_state *state);
+int rf_session_state_commit_next(int dir, uint64_t id);
+int rf_session_state_load_next(int dir, uint64_t id, struct rf_session_state *ret_state);
+int rf_session_state_remove_next(int dir, uint64_t id);
 /* Read and check DIR/FILE. -EBADMSG: not a whole state file. */
 int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state);
+/* Both files. */
 int rf_session_state_remove(int dir, uint64_t id);
 
 /* Sort, keeping the first of the paths that share key and name. */
