@@ -134,9 +134,9 @@ static bool decimal(const char *text, uint64_t least, uint64_t most, uint64_t *r
 	return true;
 }
 
-static struct rf_place place(const struct rf_parser *p, const struct rf_yaml *key)
+static struct rf_position place(const struct rf_parser *p, const struct rf_yaml *key)
 {
-	return (struct rf_place){p->file, key->line, key->column};
+	return (struct rf_position){p->file, key->line, key->column};
 }
 
 static void parse_memory(struct rf_parser *p, const struct rf_yaml *key, const struct rf_yaml *node,

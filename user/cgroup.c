@@ -314,7 +314,7 @@ bool rf_cgroup_has_controller(const char *root, const char *controller)
 struct limit {
 	const char *name, *controller, *file;
 	char value[48]; /* "max": none */
-	const struct rf_place *at;
+	const struct rf_position *at;
 };
 
 static bool limits_something(const struct limit *limit)

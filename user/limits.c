@@ -20,7 +20,7 @@ struct rf_limits rf_limits_values(const struct rf_limits *limits)
 		.memory = limits->memory, .tasks = limits->tasks, .cpu = limits->cpu};
 }
 
-static int set_place(json_t *at, const char *name, const struct rf_place *place)
+static int set_place(json_t *at, const char *name, const struct rf_position *place)
 {
 	_cleanup_free_ char *file =
 		place->file ? rf_escape(place->file, strlen(place->file)) : NULL;
@@ -59,7 +59,7 @@ json_t *rf_limits_json(const struct rf_limits *limits, bool places)
 }
 
 /* Its file is escaped text, and stays so: it is only ever shown. */
-static int take_place(const json_t *at, const char *name, struct rf_place *ret_place)
+static int take_place(const json_t *at, const char *name, struct rf_position *ret_place)
 {
 	json_t *place = json_object_get(at, name);
 	json_int_t line, column;
@@ -70,7 +70,7 @@ static int take_place(const json_t *at, const char *name, struct rf_place *ret_p
 	if (json_unpack(place, "[s, I, I!]", &file, &line, &column) || line < 0 ||
 	    line > INT32_MAX || column < 0 || column > INT32_MAX || strlen(file) > FILE_MAX)
 		return -EPROTO;
-	*ret_place = (struct rf_place){file, (unsigned int)line, (unsigned int)column};
+	*ret_place = (struct rf_position){file, (unsigned int)line, (unsigned int)column};
 	return 0;
 }
 

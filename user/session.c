@@ -35,6 +35,7 @@ struct instance {
 	struct rf_session_state state; /* what belongs to the instance; the rest is 0 */
 	void *image;
 	bool in_kernel; /* its image and anchors */
+	bool complete; /* all its events are in the rings, and can be read */
 };
 
 struct rf_live_session {
@@ -474,12 +475,11 @@ static void tell_lost(struct rf_live_session *s, const struct rf_counters *count
 
 /*
  * Take earlier instances of a session out of the kernel, once no check can be using them
- * any more. *ret_old, if given: those that were out already when the wait began. What
- * their checks had to tell lies in the rings now, and no record before it is unfinished.
+ * any more. For those that were out already, the last record of theirs and all before
+ * it are complete by now.
  */
-static int settle(struct rf_live_session *s, struct instance **ret_old)
+static int settle(struct rf_live_session *s)
 {
-	struct instance **at = &s->earlier, *i;
 	int err = rf_kernel_synchronize(s->all->config.kernel, s->state.image);
 
 	if (err) {
@@ -487,15 +487,9 @@ static int settle(struct rf_live_session *s, struct instance **ret_old)
 		    s->state.name, strerror(-err));
 		return err;
 	}
-	while ((i = *at)) {
-		if (ret_old && !i->in_kernel) {
-			*at = i->next;
-			i->next = *ret_old;
-			*ret_old = i;
-			continue;
-		}
+	for (struct instance *i = s->earlier; i; i = i->next) {
+		i->complete = !i->in_kernel;
 		drop_from_kernel(s, i);
-		at = &i->next;
 	}
 	return 0;
 }
@@ -503,22 +497,30 @@ static int settle(struct rf_live_session *s, struct instance **ret_old)
 /* Forget earlier instances whose events have all been read. */
 static void forget(struct rf_sessions *all)
 {
+	bool any = false;
+
 	for (size_t k = 0; k < all->n; k++) {
 		struct rf_live_session *s = all->items[k];
-		struct instance *old = NULL, *kept = NULL, *i;
 
-		if (!s->earlier || settle(s, &old) || !old)
+		if (!s->earlier || settle(s))
 			continue;
-		/* They are still needed while the rings are read. */
-		kept = s->earlier;
-		s->earlier = old;
-		for (i = old; i->next; i = i->next)
-			;
-		i->next = kept;
-		drain(all);
-		i->next = NULL;
-		drop_earlier(s);
-		s->earlier = kept;
+		for (struct instance *i = s->earlier; i; i = i->next)
+			any |= i->complete;
+	}
+	if (!any)
+		return;
+	drain(all);
+	for (size_t k = 0; k < all->n; k++) {
+		struct instance **at = &all->items[k]->earlier, *i;
+
+		while ((i = *at)) {
+			if (!i->complete) {
+				at = &i->next;
+				continue;
+			}
+			*at = i->next;
+			instance_free(i);
+		}
 	}
 }
 
@@ -1017,7 +1019,7 @@ int rf_session_reload(struct rf_live_session *s, const struct rf_session_request
 	if (!err) {
 		say(s->all, LOG_INFO, "%s: policy %s takes the place of %s", s->state.name,
 		    s->state.policy, i->state.policy);
-		settle(s, NULL); /* where it fails, the tick tries again */
+		settle(s); /* where it fails, the tick tries again */
 		return 0;
 	}
 	/* The old policy has been in force all the time. */
