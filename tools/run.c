@@ -341,9 +341,10 @@ static void print_summary(const struct run *run)
 	if (!run->end)
 		say("session %s: what was denied is not known to the end, since ringfenced has gone",
 		    name);
-	else if (load_audit(&run->load) && (would || run->verbose))
+	/* A policy of the other mode may have been put in force meanwhile. */
+	if (run->end && (would || (run->verbose && load_audit(&run->load))))
 		say("session %s: %lld would have been denied", name, would);
-	else if (denied || run->verbose)
+	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
 	if (lost)
