@@ -468,6 +468,7 @@ static void on_reload(struct client *c, const json_t *json, int *fds, size_t n)
 		return;
 	}
 	request.image = image;
+	request.pid = c->pid;
 	request.names = c->names;
 	request.n_names = c->n_names;
 	err = rf_session_reload(session, &request, &diags, &exit);

@@ -769,10 +769,11 @@ static int cgroup_of(pid_t pid, char **ret_path)
 
 /*
  * A task's label is never changed, so that it cannot leave its session: not for
- * another one either. Its policy would not be enforced, so it is not started.
+ * another one either. Its policy would not be enforced, so it is not started. And what is
+ * confined does not choose its policy.
  */
-static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_diags *diags,
-			 int *ret_exit)
+static int check_outside(const struct rf_sessions *all, pid_t pid, const char *refusal,
+			 struct rf_diags *diags, int *ret_exit)
 {
 	_cleanup_free_ char *home = NULL;
 	_cleanup_free_ char *path = NULL;
@@ -793,8 +794,7 @@ static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_dia
 	if (strncmp(path, home, strlen(home)) != 0 ||
 	    (path[strlen(home)] && path[strlen(home)] != '/'))
 		return 0;
-	rf_diag(diags, RF_ERROR, NULL, 0, 0, "start it outside of the session",
-		"a session cannot start another one yet");
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, "start it outside of the session", "%s", refusal);
 	*ret_exit = 4;
 	return -EOPNOTSUPP;
 }
@@ -884,7 +884,8 @@ static int start(struct rf_live_session *s, const struct rf_session_request *req
 	struct rf_kernel *kernel = s->all->config.kernel;
 	int err;
 
-	err = check_outside(s->all, request->pid, diags, ret_exit);
+	err = check_outside(s->all, request->pid, "a session cannot start another one yet", diags,
+			    ret_exit);
 	if (err)
 		return err;
 	err = describe(&s->state, request);
@@ -1008,6 +1009,9 @@ int rf_session_reload(struct rf_live_session *s, const struct rf_session_request
 		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "%s is ending", s->state.name);
 		err = -ESHUTDOWN;
 	}
+	if (!err)
+		err = check_outside(s->all, request->pid, "a session cannot change a policy", diags,
+				    &exit);
 	if (!err)
 		err = prepare(s, i, request, diags, &exit);
 	if (!err) {

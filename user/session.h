@@ -92,7 +92,7 @@ int rf_sessions_start(struct rf_sessions *sessions, const struct rf_session_requ
 
 /*
  * Switch the session to another policy, for its very next check. Of the request count
- * the policy, its flags and limits, the image and the names. A failure leaves the old
+ * the policy, its flags and limits, the image, the names, and who asks (pid). A failure leaves the old
  * one in force, with its limits; `diags` and *ret_exit as above. The call waits for
  * checks that are under way.
  */

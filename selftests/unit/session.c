@@ -689,6 +689,7 @@ static int reload(struct rf_live_session *session, bool audit, struct rf_diags *
 	struct rf_session_request request = {
 		.policy = "other",
 		.policy_file = "/o.yaml",
+		.pid = getpid(),
 		.audit = audit,
 		.names = names,
 		.n_names = 3,
