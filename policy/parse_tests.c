@@ -134,6 +134,11 @@ static bool decimal(const char *text, uint64_t least, uint64_t most, uint64_t *r
 	return true;
 }
 
+static struct rf_position place(const struct rf_parser *p, const struct rf_yaml *key)
+{
+	return (struct rf_position){p->file, key->line, key->column};
+}
+
 static void parse_memory(struct rf_parser *p, const struct rf_yaml *key, const struct rf_yaml *node,
 			 void *userdata)
 {
@@ -141,7 +146,6 @@ static void parse_memory(struct rf_parser *p, const struct rf_yaml *key, const s
 	uint64_t n, unit = 1;
 	const char *rest, *u;
 
-	(void)key;
 	(void)userdata;
 	if (!rf_expect(p, node, RF_SCALAR, "`memory`", "as in 512M or 4G"))
 		return;
@@ -152,6 +156,7 @@ static void parse_memory(struct rf_parser *p, const struct rf_yaml *key, const s
 		if ((!*rest || (u && !rest[1])) && n <= UINT64_MAX / unit &&
 		    n * unit / 1000 >= 1u << 20) {
 			p->policy->limits.memory = n * unit / 1000;
+			p->policy->limits.memory_at = place(p, key);
 			return;
 		}
 	}
@@ -165,15 +170,16 @@ static void parse_tasks(struct rf_parser *p, const struct rf_yaml *key, const st
 	uint64_t n;
 	const char *rest;
 
-	(void)key;
 	(void)userdata;
 	if (!rf_expect(p, node, RF_SCALAR, "`tasks`", "as in 512"))
 		return;
-	if (decimal(node->text, 1000, UINT64_C(4194304000), &n, &rest) && !*rest && n % 1000 == 0)
-		p->policy->limits.tasks = n / 1000;
-	else
+	if (!decimal(node->text, 1000, UINT64_C(4194304000), &n, &rest) || *rest || n % 1000) {
 		RF_ERROR_AT(p, node, "from 1 to 4194304", "\"%.40s\" is no number of tasks",
 			    node->text);
+		return;
+	}
+	p->policy->limits.tasks = n / 1000;
+	p->policy->limits.tasks_at = place(p, key);
 }
 
 static void parse_cpu(struct rf_parser *p, const struct rf_yaml *key, const struct rf_yaml *node,
@@ -182,15 +188,16 @@ static void parse_cpu(struct rf_parser *p, const struct rf_yaml *key, const stru
 	uint64_t n;
 	const char *rest;
 
-	(void)key;
 	(void)userdata;
 	if (!rf_expect(p, node, RF_SCALAR, "`cpu`", "as in 1.5"))
 		return;
-	if (decimal(node->text, 10, 4096000, &n, &rest) && !*rest)
-		p->policy->limits.cpu = n;
-	else
+	if (!decimal(node->text, 10, 4096000, &n, &rest) || *rest) {
 		RF_ERROR_AT(p, node, "processors, from 0.01 to 4096, as in 1.5",
 			    "\"%.40s\" is no share of processors", node->text);
+		return;
+	}
+	p->policy->limits.cpu = n;
+	p->policy->limits.cpu_at = place(p, key);
 }
 
 void rf_parse_limits(struct rf_parser *p, const struct rf_yaml *key, const struct rf_yaml *node,

@@ -78,11 +78,18 @@ struct rf_need {
 };
 size_t rf_policy_needs(const struct rf_policy *policy, const struct rf_need **ret_needs);
 
+/* Where something stands; the string belongs to the policy. NULL: not known. */
+struct rf_position {
+	const char *file;
+	unsigned int line, column;
+};
+
 /* `limits`; 0 where there is none. */
 struct rf_limits {
 	uint64_t memory; /* bytes */
 	uint32_t tasks;
 	uint32_t cpu; /* thousandths of one processor */
+	struct rf_position memory_at, tasks_at, cpu_at;
 };
 const struct rf_limits *rf_policy_limits(const struct rf_policy *policy);
 

@@ -18,6 +18,7 @@
 #include "policy/policy.h"
 #include "policy/util.h"
 #include "user/cleanup.h"
+#include "user/names.h"
 
 enum exit_code {
 	EXIT_OK,
@@ -46,7 +47,7 @@ struct command {
 };
 
 extern const struct command command_run, command_check, command_explain, command_ps, command_events,
-	command_status, command_help, command_version;
+	command_status, command_reload, command_help, command_version;
 extern const struct command *const commands[]; /* ends with NULL */
 const struct command *command_find(const char *name); /* NULL, with a message, if there is none */
 
@@ -105,7 +106,8 @@ void table_done(struct table *table);
 /* ---- policies (tools/load.c) ------------------------------------------- */
 
 /* What `run` can enforce, bits 1 << enum rf_feature: it refuses a policy that needs more. */
-#define FEATURES_ENFORCED (1u << RF_FEATURE_NETWORK | 1u << RF_FEATURE_AUDITED_RULES)
+#define FEATURES_ENFORCED                                                                          \
+	(1u << RF_FEATURE_NETWORK | 1u << RF_FEATURE_AUDITED_RULES | 1u << RF_FEATURE_LIMITS)
 
 struct load {
 	const char *name; /* of the policy, or a path */
@@ -114,6 +116,8 @@ struct load {
 	const char *home; /* HOME of whom the policy is for; may be NULL */
 	char **vars; /* NAME=VALUE, borrowed */
 	size_t n_vars, vars_capacity;
+	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
+	bool audit; /* whatever the policy says */
 	unsigned int features; /* accepted; those that are not enforced become notes */
 	/* The rest is what load_home() and load_policy() made. */
 	char *workspace, *user_home;
@@ -122,6 +126,7 @@ struct load {
 	struct rf_policy *policy;
 	void *image;
 	size_t size;
+	struct rf_names names; /* load_names() */
 };
 
 /*
@@ -144,9 +149,27 @@ int load_policy(struct load *load, struct rf_diags *diags);
 void load_done(struct load *load);
 #define _cleanup_load_ __attribute__((cleanup(load_done)))
 
-/* ---- the daemon (tools/daemon.c) --------------------------------------- */
+/* ---- policies on their way to the daemon (tools/send.c) ------------------ */
 
 struct rf_client;
+
+/*
+ * A workspace is writable. The root or a home as a workspace would hand over every key
+ * and start file there is: -EPERM, with a diagnostic.
+ */
+int load_check_workspace(const struct load *load, struct rf_diags *diags);
+bool load_audit(const struct load *load); /* will it only report? */
+/* Collect the names with the caller's rights; raises the limit of descriptors. */
+int load_names(struct load *load, struct rf_diags *diags);
+/*
+ * Send the names, then `request` (stolen; NULL: no memory) with what it has to say of the
+ * policy, and the image. Otherwise as rf_client_call().
+ */
+int load_send(struct load *load, struct rf_client *client, json_t *request, struct rf_diags *diags,
+	      json_t **ret_reply, int *ret_fd, int *ret_exit);
+json_t *json_escaped(const char *text); /* NULL on no memory */
+
+/* ---- the daemon (tools/daemon.c) --------------------------------------- */
 
 /*
  * Connect to a daemon that runs. 0 with *ret_client NULL where none does and none is

@@ -146,6 +146,8 @@ int load_policy(struct load *load, struct rf_diags *diags)
 
 	if (home)
 		load->home = home;
+	if (!workspace)
+		workspace = load->folder;
 	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
 	if (!load->workspace) {
 		r = -errno;
@@ -177,4 +179,5 @@ void load_done(struct load *load)
 	free(load->file);
 	rf_policy_free(load->policy);
 	free(load->image);
+	rf_names_done(&load->names);
 }

@@ -7,14 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/event.h"
-#include "user/names.h"
 #include "user/run.h"
 #include "user/text.h"
 #include "user/unenforced.h"
@@ -53,10 +51,9 @@ struct run {
 	struct load load;
 	const char *user;
 	const char *events_file;
-	bool audit, keep, fail_on_deny, quiet, verbose, json;
+	bool keep, fail_on_deny, quiet, verbose, json;
 
 	struct rf_run_identity identity;
-	struct rf_names names;
 	struct rf_diags diags;
 	struct rf_client *client;
 	int events; /* descriptor of events_file, or -1 */
@@ -80,16 +77,10 @@ static void run_done(struct run *run)
 	if (run->events >= 0)
 		close(run->events);
 	rf_diags_done(&run->diags);
-	rf_names_done(&run->names);
 	rf_run_identity_done(&run->identity);
 	load_done(&run->load);
 }
 #define _cleanup_run_ __attribute__((cleanup(run_done)))
-
-static bool audit(const struct run *run)
-{
-	return run->audit || rf_policy_audit(run->load.policy);
-}
 
 /* Print what has gathered. Notes are for those who want more, warnings not for those who want less. */
 static void flush_diags(struct run *run)
@@ -99,72 +90,7 @@ static void flush_diags(struct run *run)
 	run->diags = (struct rf_diags){0};
 }
 
-/*
- * Each path that does not exist yet is a note, and a profile names many: one line for
- * all those from number `first` on, and those for which there was no room.
- */
-static void sum_up_notes(struct run *run, size_t first)
-{
-	struct rf_diags *diags = &run->diags, rest = {0};
-	size_t absent = diags->omitted;
-
-	for (size_t i = 0; i < diags->n; i++) {
-		const struct rf_diag *d = &diags->items[i];
-
-		if (i >= first && d->severity == RF_NOTE)
-			absent++;
-		else
-			rf_diag(&rest, d->severity, d->file, d->line, d->column, d->hint, "%s",
-				d->message);
-	}
-	if (absent)
-		rf_diag(&rest, RF_NOTE, NULL, 0, 0, NULL,
-			"%zu path%s of the policy do%s not exist yet; %s hold%s by name", absent,
-			absent == 1 ? "" : "s", absent == 1 ? "es" : "",
-			absent == 1 ? "its rule" : "their rules", absent == 1 ? "s" : "");
-	rest.errors = diags->errors;
-	rf_diags_done(diags);
-	*diags = rest;
-}
-
 /* ---- before -------------------------------------------------------------- */
-
-static bool at_or_above(const char *folder, const char *path)
-{
-	size_t len = strlen(folder);
-
-	return !strncmp(folder, path, len) && (!path[len] || path[len] == '/');
-}
-
-/*
- * A workspace is writable. The root or a home as a workspace would hand over
- * every key and start file there is.
- */
-static int check_workspace(struct run *run)
-{
-	_cleanup_free_ char *workspace = realpath(run->load.workspace, NULL),
-			    *home = run->load.home ? realpath(run->load.home, NULL) : NULL;
-	const char *what;
-
-	/* One that does not exist cannot be the home. */
-	if (!run->load.workspace_used || !workspace)
-		return 0;
-	if (!strcmp(workspace, "/"))
-		what = "the root";
-	else if (home && !strcmp(workspace, home))
-		what = "a home";
-	else if (home && at_or_above(workspace, home))
-		what = "above a home";
-	else
-		return 0;
-	/* What was said about the policy came of this workspace. */
-	rf_diags_done(&run->diags);
-	run->diags = (struct rf_diags){0};
-	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
-		"go to the project's folder, or name one with --var WORKSPACE=FOLDER",
-		"refusing %s as the workspace: it is %s", run->load.workspace, what);
-	return -EPERM;
-}
 
 static int open_events(struct run *run)
 {
@@ -182,107 +108,43 @@ static int open_events(struct run *run)
 	return r;
 }
 
-/* The image in memory that nobody can change any more, so that the daemon judges what it loads. */
-static int seal_image(struct run *run, int *ret_fd)
-{
-	const unsigned char *bytes = run->load.image;
-	size_t left = run->load.size;
-	int fd, r;
-
-	fd = memfd_create("ringfence-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		goto failed;
-	while (left > 0) {
-		ssize_t n = write(fd, bytes, left);
-
-		if (n < 0)
-			goto failed;
-		bytes += n;
-		left -= (size_t)n;
-	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-		goto failed;
-	*ret_fd = fd;
-	return 0;
-
-failed:
-	r = -errno;
-	if (fd >= 0)
-		close(fd);
-	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "cannot hold the policy's image: %s",
-		strerror(-r));
-	return r;
-}
-
-static json_t *escaped(const char *text)
-{
-	_cleanup_free_ char *safe = rf_escape(text, strlen(text));
-
-	return safe ? json_string(safe) : NULL;
-}
-
 static json_t *start_request(const struct run *run, char **argv)
 {
-	const struct rf_policy *policy = run->load.policy;
 	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 	json_t *command = json_array();
 
 	for (; command && *argv; argv++) {
-		if (json_array_append_new(command, escaped(*argv)) < 0) {
+		if (json_array_append_new(command, json_escaped(*argv)) < 0) {
 			json_decref(command);
 			command = NULL;
 			break;
 		}
 	}
 	/* A missing value makes json_pack release the others and return NULL. */
-	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:o, s:i, s:o, s:i, s:b}", "op", "start",
-			 "policy", rf_policy_name(policy), "policy_file", escaped(run->load.file),
-			 "audit", audit(run), "log_all", rf_policy_log_all(policy), "command",
-			 command, "user", escaped(run->identity.name ? run->identity.name : ""),
-			 "uid", (int)run->identity.uid, "cwd", escaped(cwd ? cwd : ""), "pid",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:o, s:i, s:b}", "op", "start",
+			 "workspace", json_escaped(run->load.workspace), "home",
+			 json_escaped(run->load.home ? run->load.home : ""), "command", command,
+			 "user", json_escaped(run->identity.name ? run->identity.name : ""), "uid",
+			 (int)run->identity.uid, "cwd", json_escaped(cwd ? cwd : ""), "pid",
 			 (int)getpid(), "events", 1);
 }
 
 static int start(struct run *run, char **argv)
 {
-	size_t first = run->diags.n;
-	struct rlimit files, more;
-	json_t *request;
-	int image = -1, r;
+	struct rlimit files;
+	int r;
 
-	/* A descriptor for each name; the command gets the limit that there was. */
+	/* The command gets the limit that there was. */
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		return -errno;
-	more = files;
-	more.rlim_cur = more.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &more);
-
-	r = rf_names_collect(run->load.policy, run->load.image, &run->diags, &run->names);
-	sum_up_notes(run, first);
+	r = load_names(&run->load, &run->diags);
 	flush_diags(run);
 	if (r == 0)
 		r = rf_client_connect(true, &run->diags, &run->client);
 	if (r == 0)
-		r = rf_client_anchor(run->client, &run->names, &run->diags);
-	if (r < 0)
-		return r;
-	rf_names_done(&run->names);
-	run->names = (struct rf_names){0};
+		r = load_send(&run->load, run->client, start_request(run, argv), &run->diags,
+			      &run->session, &run->cgroup_procs, NULL);
 	setrlimit(RLIMIT_NOFILE, &files);
-
-	request = start_request(run, argv);
-	if (!request) {
-		rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "no memory");
-		return -ENOMEM;
-	}
-	r = seal_image(run, &image);
-	if (r < 0) {
-		json_decref(request);
-		return r;
-	}
-	r = rf_client_call(run->client, request, &image, 1, &run->diags, &run->session,
-			   &run->cgroup_procs, NULL);
-	close(image);
 	if (r == 0 && run->cgroup_procs < 0) {
 		rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL,
 			"ringfenced started a session without its cgroup");
@@ -469,9 +331,10 @@ static void print_summary(const struct run *run)
 	if (!run->end)
 		say("session %s: what was denied is not known to the end, since ringfenced has gone",
 		    name);
-	else if (audit(run) && (would || run->verbose))
+	/* A policy of the other mode may have been put in force meanwhile. */
+	if (run->end && (would || (run->verbose && load_audit(&run->load))))
 		say("session %s: %lld would have been denied", name, would);
-	else if (denied || run->verbose)
+	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
 	if (lost)
@@ -496,10 +359,10 @@ static void print_json_summary(const struct run *run, int status)
 
 	json_object_foreach (run->denials, key, one)
 		json_array_append(list, one);
-	summary = json_pack("{s:s, s:s, s:s, s:i, s:O}", "session",
-			    json_text(run->session, "session"), "policy",
-			    rf_policy_name(run->load.policy), "mode",
-			    audit(run) ? "audit" : "enforce", "status", status, "denials", list);
+	summary = json_pack(
+		"{s:s, s:s, s:s, s:i, s:O}", "session", json_text(run->session, "session"),
+		"policy", rf_policy_name(run->load.policy), "mode",
+		load_audit(&run->load) ? "audit" : "enforce", "status", status, "denials", list);
 	for (const char *const *name =
 		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
 	     *name; name++)
@@ -536,7 +399,7 @@ static int parse_options(const struct command *command, int argc, char **argv, s
 			run->load.name = optarg;
 			break;
 		case KEY_AUDIT:
-			run->audit = true;
+			run->load.audit = true;
 			break;
 		case KEY_USER:
 			run->user = optarg;
@@ -581,7 +444,7 @@ static int prepare(struct run *run)
 	run->load.home = run->identity.home;
 	r = load_policy(&run->load, &run->diags);
 	if (r == 0)
-		r = check_workspace(run);
+		r = load_check_workspace(&run->load, &run->diags);
 	if (r == 0)
 		r = open_events(run);
 	return r;

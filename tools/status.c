@@ -22,6 +22,18 @@ static json_t *unenforced(void)
 	return list;
 }
 
+/* Which limits of a policy can be enforced here. */
+static void print_limits(const json_t *limits)
+{
+	static const char *const names[] = {"memory", "tasks", "cpu"};
+
+	fputs("limits   ", stdout);
+	for (size_t i = 0; i < RF_COUNT(names); i++)
+		printf(" %s%s%s", names[i],
+		       json_is_true(json_object_get(limits, names[i])) ? "" : " (no controller)",
+		       i + 1 < RF_COUNT(names) ? "," : "\n");
+}
+
 static void print_daemon(const json_t *status)
 {
 	const char *adopted = json_is_true(json_object_get(status, "adopted"))
@@ -36,6 +48,7 @@ static void print_daemon(const json_t *status)
 	printf("daemon    running, version %s, pid %lld%s%s\n", json_text(status, "version"),
 	       json_number(status, "pid"), on_demand, adopted);
 	printf("sessions  %lld\n", json_number(status, "sessions"));
+	print_limits(json_object_get(status, "limits"));
 	printf("programs  %zu in the kernel:", json_array_size(programs));
 	json_array_foreach (programs, i, program)
 		printf("%s %s", i ? "," : "", json_text(program, "name"));

@@ -2,6 +2,7 @@
 /* The cgroups of sessions, see cgroup.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,29 +13,13 @@
 #include "policy/util.h"
 #include "user/cgroup.h"
 #include "user/cleanup.h"
+#include "user/text.h"
 
 #define FOLDER "ringfence"
 /* Levels that a session may make below its own cgroup. */
 #define DEPTH_BELOW 64
 
 /* ---- the hierarchy ----------------------------------------------------- */
-
-/* mountinfo writes blanks and backslashes as \ooo; in place. */
-static void unescape_octal(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = 0;
-}
 
 static unsigned int levels(const char *path)
 {
@@ -65,8 +50,8 @@ static const char *cgroup2_mount(char *line, unsigned int *ret_level)
 	type = strtok_r(NULL, " ", &save);
 	if (!type || strcmp(type, "cgroup2") != 0)
 		return NULL;
-	unescape_octal(field[3]);
-	unescape_octal(field[4]);
+	rf_unescape_octal(field[3]);
+	rf_unescape_octal(field[4]);
 	*ret_level = levels(field[3]);
 	return field[4];
 }
@@ -189,7 +174,8 @@ fail:
 
 static int write_file(int dir, const char *name, const char *text)
 {
-	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+	/* Without waiting, where the kernel can: for memory to be reclaimed, below a new limit. */
+	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		return -errno;
@@ -262,6 +248,141 @@ int rf_cgroup_populated(const struct rf_session_cgroup *cgroup)
 	text[n] = 0;
 	at = strstr(text, "populated ");
 	return at && at[strlen("populated ")] == '0' ? 0 : 1;
+}
+
+/* ---- limits ------------------------------------------------------------ */
+
+#define CPU_PERIOD 100000u /* microseconds */
+
+/* Is the controller in the list that cgroup.controllers of `dir` is? -errno: no cgroup. */
+static int lists(int dir, const char *controller)
+{
+	_cleanup_fd_ int fd = openat(dir, "cgroup.controllers", O_RDONLY | O_CLOEXEC);
+	char text[1024], *save = NULL;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return -errno;
+	text[n] = 0;
+	for (char *word = strtok_r(text, " \n", &save); word; word = strtok_r(NULL, " \n", &save))
+		if (!strcmp(word, controller))
+			return 1;
+	return 0;
+}
+
+/* Does `dir` have the controller, or a cgroup above, from which it can be handed down? */
+static bool reaches(int dir, const char *controller)
+{
+	_cleanup_fd_ int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	int has = 0;
+
+	for (int i = 0; i < RF_MAX_CGROUP_DEPTH && !(has = lists(at, controller)); i++) {
+		int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		rf_closep(&at);
+		at = above;
+	}
+	return has == 1;
+}
+
+/* Hand the controller, which reaches() has found, down to the children of `dir`. */
+static int enable(int dir, const char *controller, int depth)
+{
+	char word[32];
+
+	if (depth == RF_MAX_CGROUP_DEPTH)
+		return -ELOOP;
+	if (lists(dir, controller) != 1) {
+		_cleanup_fd_ int above = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int err = above < 0 ? -errno : enable(above, controller, depth + 1);
+
+		if (err)
+			return err;
+	}
+	snprintf(word, sizeof(word), "+%s", controller);
+	return write_file(dir, "cgroup.subtree_control", word);
+}
+
+bool rf_cgroup_has_controller(const char *root, const char *controller)
+{
+	_cleanup_fd_ int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return dir >= 0 && reaches(dir, controller);
+}
+
+/* One limit: `value` goes into a file of the controller. */
+struct limit {
+	const char *name, *controller, *file;
+	char value[48]; /* "max": none */
+	const struct rf_position *at;
+};
+
+static bool limits_something(const struct limit *limit)
+{
+	return strcmp(limit->value, "max") != 0;
+}
+
+static int set(int root, const struct rf_session_cgroup *cgroup, const struct limit *limit,
+	       struct rf_diags *diags)
+{
+	int err = 0;
+
+	if (faccessat(cgroup->fd, limit->file, F_OK, 0)) {
+		if (!limits_something(limit))
+			return 0;
+		if (!reaches(root, limit->controller)) {
+			rf_diag(diags, RF_ERROR, limit->at->file, limit->at->line,
+				limit->at->column,
+				"boot with it in the v2 hierarchy "
+				"(systemd.unified_cgroup_hierarchy=1), or take the limit out",
+				"the limit `%s` cannot be enforced: the cgroup v2 hierarchy does not "
+				"have the controller \"%s\"",
+				limit->name, limit->controller);
+			return -EOPNOTSUPP;
+		}
+		err = enable(root, limit->controller, 0);
+	}
+	if (!err)
+		err = write_file(cgroup->fd, limit->file, limit->value);
+	if (!err && !strcmp(limit->file, "memory.max")) {
+		err = write_file(cgroup->fd, "memory.swap.max",
+				 limits_something(limit) ? "0" : "max");
+		if (err == -ENOENT) /* a kernel without swap */
+			err = 0;
+	}
+	if (err)
+		rf_diag(diags, RF_ERROR, limit->at->file, limit->at->line, limit->at->column, NULL,
+			"cannot set the limit `%s` by the cgroup controller \"%s\": %s",
+			limit->name, limit->controller, strerror(-err));
+	return err;
+}
+
+int rf_cgroup_limit(const char *root, const struct rf_session_cgroup *cgroup,
+		    const struct rf_limits *limits, struct rf_diags *diags)
+{
+	_cleanup_fd_ int dir = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct limit all[] = {
+		{"memory", "memory", "memory.max", "max", &limits->memory_at},
+		{"tasks", "pids", "pids.max", "max", &limits->tasks_at},
+		{"cpu", "cpu", "cpu.max", "max", &limits->cpu_at},
+	};
+	int err;
+
+	if (dir < 0)
+		return -errno;
+	if (limits->memory)
+		snprintf(all[0].value, sizeof(all[0].value), "%" PRIu64, limits->memory);
+	if (limits->tasks)
+		snprintf(all[1].value, sizeof(all[1].value), "%" PRIu32, limits->tasks);
+	if (limits->cpu)
+		snprintf(all[2].value, sizeof(all[2].value), "%" PRIu64 " %u",
+			 (uint64_t)limits->cpu * (CPU_PERIOD / 1000), CPU_PERIOD);
+	for (size_t i = 0; i < RF_COUNT(all); i++) {
+		err = set(dir, cgroup, &all[i], diags);
+		if (err)
+			return err;
+	}
+	return 0;
 }
 
 /* ---- the tree ---------------------------------------------------------- */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The cgroups of sessions: ROOT/ringfence/SESSION in the cgroup v2 hierarchy, which
- * hosts with the v1 controllers have beside them. No controller is needed: the
- * cgroup is where the kernel finds the session of a task.
+ * hosts with the v1 controllers have beside them. No controller is needed but for
+ * limits: the cgroup is where the kernel finds the session of a task.
  */
 #ifndef RF_USER_CGROUP_H
 #define RF_USER_CGROUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "policy/diag.h"
+#include "policy/policy.h"
 
 struct rf_session_cgroup {
 	char *path; /* malloc'ed */
@@ -45,6 +47,19 @@ int rf_cgroup_populated(const struct rf_session_cgroup *cgroup);
 size_t rf_cgroup_count(const struct rf_session_cgroup *cgroup);
 /* Remove it and what is below. -EBUSY: there are tasks. */
 int rf_cgroup_remove(const struct rf_session_cgroup *cgroup);
+/*
+ * Limit what it and all below use together; a limit of 0 is lifted. A controller
+ * that is needed is enabled from the top of the hierarchy down to ROOT, and stays so: others
+ * may rely on it by then. Memory is limited without swap, or more of it could be used; at
+ * the limit the kernel kills one process, as it would on a full machine, not all of them.
+ * -EOPNOTSUPP, with a diagnostic at the limit's place: the hierarchy does not have the
+ * controller, as where v1 holds it. On failure some may be set: the caller sets the
+ * earlier ones again.
+ */
+int rf_cgroup_limit(const char *root, const struct rf_session_cgroup *cgroup,
+		    const struct rf_limits *limits, struct rf_diags *diags);
+/* Does the hierarchy of ROOT have this controller? */
+bool rf_cgroup_has_controller(const char *root, const char *controller);
 /* Remove those in ROOT that are empty: of sessions that nobody knows any more. */
 void rf_cgroup_sweep(const char *root);
 

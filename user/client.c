@@ -433,25 +433,41 @@ static bool hung_up(int err)
 	return err == -ECONNRESET || err == -EPIPE;
 }
 
-/* The last line of the daemon's log, to say why it left; NULL if there is none. */
-static char *last_words(const struct places *places)
+static int open_log(const struct places *places)
 {
 	_cleanup_free_ char *path = NULL;
-	_cleanup_fd_ int fd = -1;
-	char text[2048], *line;
-	off_t size;
-	ssize_t n;
 
 	if (asprintf(&path, "%s/ringfenced.log", places->log_dir) < 0) {
 		path = NULL;
-		return NULL;
+		return -1;
 	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
-	if (size <= 0)
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static off_t log_size(const struct places *places)
+{
+	_cleanup_fd_ int fd = open_log(places);
+	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+
+	return size > 0 ? size : 0;
+}
+
+/*
+ * The last line of the daemon's log beyond `from`, to say why it left. NULL: it said
+ * nothing, as one that was killed.
+ */
+static char *last_words(const struct places *places, off_t from)
+{
+	_cleanup_fd_ int fd = open_log(places);
+	char text[2048], *line;
+	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	ssize_t n;
+
+	if (size <= from)
 		return NULL;
-	n = pread(fd, text, sizeof(text) - 1,
-		  size < (off_t)sizeof(text) ? 0 : size - (off_t)sizeof(text) + 1);
+	if (size - from >= (off_t)sizeof(text))
+		from = size - (off_t)sizeof(text) + 1;
+	n = pread(fd, text, sizeof(text) - 1, from);
 	if (n <= 0)
 		return NULL;
 	if (text[n - 1] == '\n')
@@ -472,6 +488,7 @@ static int connect_or_start(const struct places *places, struct rf_diags *diags,
 	_cleanup_fd_ int lock = -1;
 	_cleanup_free_ char *words = NULL;
 	size_t errors = diags->errors;
+	off_t log_end = 0;
 	bool started = false;
 	int err = make_dir(places->run_dir, diags);
 
@@ -498,15 +515,17 @@ static int connect_or_start(const struct places *places, struct rf_diags *diags,
 		flock(lock, LOCK_UN);
 		if (started)
 			break;
+		log_end = log_size(places);
 		err = start_daemon(places, diags);
 		if (err)
 			return err;
 		started = true;
 	}
-	words = last_words(places);
+	words = last_words(places, log_end);
 	err = started ? -ECONNRESET : -EBUSY;
 	if (started)
-		rf_diag(diags, RF_ERROR, NULL, 0, 0, words,
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			words ? words : "did the kernel kill it, for lack of memory? See dmesg",
 			"ringfenced left at once; its log is %s/ringfenced.log", places->log_dir);
 	else
 		rf_diag(diags, RF_ERROR, NULL, 0, 0, "stop it and try again",

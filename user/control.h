@@ -9,24 +9,29 @@
  *
  *   hello  {version}                                -> {version, pid, adopted}
  *   anchor {names: [{path, deny_only}]} + n fds     -> {}       n <= RF_CONTROL_FDS
- *          before start; repeated for more; the daemon closes its copies
- *   start  {policy, policy_file, audit, log_all, command: [..], user, uid, cwd, pid,
- *           events: bool} + 1 fd: memfd with the image
+ *          before start and reload; repeated for more; the daemon closes its copies
+ *   start  {policy, policy_file, audit, log_all, limits, workspace, home, command: [..],
+ *           user, uid, cwd, pid, events: bool} + 1 fd: memfd with the image
+ *          limits: {memory?, tasks?, cpu?, at?}, see user/limits.h
  *          -> {session, id, cgroup, log} + 1 fd: cgroup.procs of the session, writable:
  *          whoever writes "0" to it is in the session. The connection is the
  *          session's: when it closes, the session ends as by `end`. With events
  *          true, each event of the session follows as {event: {...}}.
+ *   reload {session, policy, policy_file, audit, log_all, limits} + 1 fd: memfd with the image
+ *          -> {session, policy, mode, limits}; the names were sent by `anchor` before
  *   end    {keep: bool}   kill what is left in the session's cgroup, read all its
  *          events, remove it -> {session, denied, would_deny, lost, killed}
  *          (after the last {event}); keep leaves the tasks confined
  *   list   {}             -> {sessions: [{session, id, policy, policy_file, mode, user, uid, pid,
- *                             command, cwd, cgroup, log, started, tasks, counters: {...}}]}
+ *                             command, cwd, workspace, home, cgroup, log, started, limits,
+ *                             tasks, counters: {...}}]}
  *   events {session?, follow: bool, past: bool}  -> {} then {event} messages; with past
  *          what the logs hold first, without `session` those of ended sessions too;
  *          without follow, or when the session that was named ends, {done: true}. A
  *          client too slow for its events is told how many acts it missed: for each
  *          session an event with op "lost" and reason "slow-reader"
  *   status {}             -> {version, abi, pid, kernel, adopted, on_demand, sessions, pins,
+ *                             limits: {memory: bool, tasks: bool, cpu: bool} (can be enforced),
  *                             programs: [{name, id, attach}]}
  */
 #ifndef RF_USER_CONTROL_H

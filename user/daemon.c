@@ -28,6 +28,7 @@
 #include "user/control.h"
 #include "user/daemon.h"
 #include "user/kernel.h"
+#include "user/limits.h"
 #include "user/past.h"
 #include "user/peer.h"
 #include "user/session.h"
@@ -340,21 +341,38 @@ static int read_image(int fd, void **ret_image, size_t *ret_size)
 	return 0;
 }
 
-static int start_request(const json_t *json, struct rf_session_request *ret_request,
-			 bool *ret_events)
+/* What a request says of a policy. */
+static int policy_request(const json_t *json, struct rf_session_request *ret_request)
 {
-	const json_t *uid = json_object_get(json, "uid");
 	struct rf_session_request r = {0};
 	int err;
 
 	err = text_field(json, "policy", &r.policy)
 	      ?: text_field(json, "policy_file", &r.policy_file)
-	      ?: text_field(json, "user", &r.user) ?: text_field(json, "cwd", &r.cwd)
 	      ?: bool_field(json, "audit", &r.audit) ?: bool_field(json, "log_all", &r.log_all)
+	      ?: rf_limits_take(json_object_get(json, "limits"), &r.limits);
+	if (err)
+		return err;
+	if (!r.policy)
+		return -EPROTO;
+	*ret_request = r;
+	return 0;
+}
+
+static int start_request(const json_t *json, struct rf_session_request *ret_request,
+			 bool *ret_events)
+{
+	const json_t *uid = json_object_get(json, "uid");
+	struct rf_session_request r;
+	int err;
+
+	err = policy_request(json, &r)
+	      ?: text_field(json, "user", &r.user) ?: text_field(json, "cwd", &r.cwd)
+	      ?: text_field(json, "workspace", &r.workspace) ?: text_field(json, "home", &r.home)
 	      ?: bool_field(json, "events", ret_events);
 	if (err)
 		return err;
-	if (!r.policy || !json_is_integer(uid) || json_integer_value(uid) < 0 ||
+	if (!json_is_integer(uid) || json_integer_value(uid) < 0 ||
 	    json_integer_value(uid) >= UINT32_MAX)
 		return -EPROTO;
 	r.uid = (uid_t)json_integer_value(uid);
@@ -421,6 +439,50 @@ static void on_start(struct client *c, const json_t *json, int *fds, size_t n)
 			(json_int_t)state->kernel.id, "cgroup", state->cgroup, "log", state->log,
 			"diags", rf_control_diags(&diags)),
 	      procs);
+}
+
+static void on_reload(struct client *c, const json_t *json, int *fds, size_t n)
+{
+	_cleanup_diags_ struct rf_diags diags = {0};
+	_cleanup_free_ void *image = NULL;
+	struct rf_session_request request;
+	const struct rf_session_state *state;
+	struct rf_live_session *session;
+	const char *name;
+	int err, exit = 1;
+
+	err = policy_request(json, &request) ?: text_field(json, "session", &name);
+	if (err || !name || n != 1) {
+		refuse(c, -EPROTO, NULL,
+		       "reload: a field is missing or is not what it should be, or the image is");
+		return;
+	}
+	session = rf_sessions_find(c->daemon->sessions, name);
+	if (!session) {
+		refuse(c, -ENOENT, "ringfence ps lists them", "there is no session \"%s\"", name);
+		return;
+	}
+	err = read_image(fds[0], &image, &request.image_size);
+	if (err) {
+		refuse(c, err, NULL, "reload: cannot read the image: %s", strerror(-err));
+		return;
+	}
+	request.image = image;
+	request.pid = c->pid;
+	request.names = c->names;
+	request.n_names = c->n_names;
+	err = rf_session_reload(session, &request, &diags, &exit);
+	forget_names(c);
+	if (err) {
+		rf_peer_send(c->peer, refusal(err, exit, &diags), -1);
+		return;
+	}
+	state = rf_session_state(session);
+	reply(c,
+	      json_pack("{s:s, s:s, s:s, s:o, s:o}", "session", state->name, "policy",
+			state->policy, "mode", request.audit ? "audit" : "enforce", "limits",
+			rf_limits_json(&state->limits, false), "diags", rf_control_diags(&diags)),
+	      -1);
 }
 
 static json_t *totals_json(const struct rf_live_session *session,
@@ -657,15 +719,20 @@ static json_t *programs_json(const char *pin_dir)
 static void on_status(struct client *c)
 {
 	struct daemon *d = c->daemon;
+	const char *root = d->cgroup_root;
 	struct utsname kernel;
 
 	uname(&kernel);
 	reply(c,
-	      json_pack("{s:s, s:i, s:i, s:s, s:b, s:b, s:I, s:s, s:o}", "version", RF_VERSION,
-			"abi", RF_ABI_VERSION, "pid", (int)getpid(), "kernel", kernel.release,
-			"adopted", rf_kernel_adopted(d->kernel), "on_demand", d->config->on_demand,
-			"sessions", (json_int_t)rf_sessions_count(d->sessions), "pins",
-			d->config->pin_dir, "programs", programs_json(d->config->pin_dir)),
+	      json_pack("{s:s, s:i, s:i, s:s, s:b, s:b, s:I, s:s, s:{s:b, s:b, s:b}, s:o}",
+			"version", RF_VERSION, "abi", RF_ABI_VERSION, "pid", (int)getpid(),
+			"kernel", kernel.release, "adopted", rf_kernel_adopted(d->kernel),
+			"on_demand", d->config->on_demand, "sessions",
+			(json_int_t)rf_sessions_count(d->sessions), "pins", d->config->pin_dir,
+			"limits", "memory", rf_cgroup_has_controller(root, "memory"), "tasks",
+			rf_cgroup_has_controller(root, "pids"), "cpu",
+			rf_cgroup_has_controller(root, "cpu"), "programs",
+			programs_json(d->config->pin_dir)),
 	      -1);
 }
 
@@ -687,6 +754,8 @@ static void on_request(void *userdata, json_t *request, int *fds, size_t n)
 		on_anchor(c, request, fds, n);
 	else if (!strcmp(op, "start"))
 		on_start(c, request, fds, n);
+	else if (!strcmp(op, "reload"))
+		on_reload(c, request, fds, n);
 	else if (n)
 		refuse(c, -EPROTO, NULL, "%s takes no descriptors", op);
 	else if (!strcmp(op, "hello"))

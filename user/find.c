@@ -97,10 +97,13 @@ static int read_file(const char *path, char **ret_text, size_t *ret_size)
 	ssize_t n;
 	int fd, r = 0;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* A pipe that nobody writes to is empty, not waited for; from one with a writer it is read. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	do {
+	if (fcntl(fd, F_SETFL, 0) < 0)
+		r = -errno;
+	while (r == 0) {
 		if (size >= RF_POLICY_FILE_MAX)
 			r = -EFBIG;
 		else
@@ -110,11 +113,13 @@ static int read_file(const char *path, char **ret_text, size_t *ret_size)
 		n = read(fd, text + size, capacity - size - 1);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0)
+			break;
 		if (n < 0)
 			r = -errno;
 		else
 			size += (size_t)n;
-	} while (r == 0 && n != 0);
+	}
 	close(fd);
 	if (r < 0)
 		return r;

@@ -269,6 +269,74 @@ static int unpin(const char *dir)
 	return rmdir(dir) < 0 ? -errno : 0;
 }
 
+/* For hooks that not every supported kernel has, and that older ones do without. */
+static bool has_hook(const char *hook)
+{
+	_cleanup_free_ char *name = format("bpf_lsm_%s", hook);
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has;
+
+	has = btf && name && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+	btf__free(btf);
+	return has;
+}
+
+/* The skeleton with the programs that this kernel has hooks for; NULL and errno. */
+static struct rf_bpf *open_skeleton(void)
+{
+	struct rf_bpf *skeleton = rf_bpf__open();
+
+	if (skeleton && !has_hook("file_ioctl_compat"))
+		bpf_program__set_autoload(skeleton->progs.rf_file_ioctl_compat, false);
+	return skeleton;
+}
+
+/* The hook of a program that is to be attached, NULL if it is not. */
+static const char *hook_of(const struct bpf_program *program)
+{
+	if (bpf_program__type(program) != BPF_PROG_TYPE_LSM || !bpf_program__autoload(program))
+		return NULL;
+	return strchr(bpf_program__section_name(program), '/') + 1;
+}
+
+static bool is_link(const char *path)
+{
+	_cleanup_fd_ int fd = bpf_obj_get(path);
+	struct bpf_link_info info = {};
+	__u32 size = sizeof(info);
+
+	return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0 &&
+	       info.type == BPF_LINK_TYPE_TRACING;
+}
+
+/* The same ABI does not say the same hooks: each one of ours must be attached and pinned. */
+static int check_links(const struct rf_kernel *kernel, struct rf_diags *diags)
+{
+	struct rf_bpf *skeleton = open_skeleton();
+	struct bpf_program *program;
+	int r = skeleton ? 0 : -errno;
+
+	if (r < 0)
+		return r;
+	bpf_object__for_each_program(program, skeleton->obj)
+	{
+		const char *hook = hook_of(program);
+		_cleanup_free_ char *path =
+			hook ? format("%s/" LINK_PREFIX "%s", kernel->pin_dir, hook) : NULL;
+
+		if (!hook || (path && is_link(path)))
+			continue;
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			"end the sessions with the version that started them",
+			"the loaded programs are not all that this version needs: lsm/%s is not "
+			"pinned in %s",
+			hook, kernel->pin_dir);
+		r = path ? -EPROTO : -ENOMEM;
+	}
+	rf_bpf__destroy(skeleton);
+	return r;
+}
+
 static int adopt(struct rf_kernel *kernel, struct rf_diags *diags)
 {
 	size_t i;
@@ -305,6 +373,9 @@ static int adopt(struct rf_kernel *kernel, struct rf_diags *diags)
 			kernel->global->abi, RF_ABI_VERSION);
 		return -EPROTO;
 	}
+	r = check_links(kernel, diags);
+	if (r < 0)
+		return r;
 	kernel->adopted = true;
 	return 0;
 }
@@ -405,14 +476,13 @@ static int pin_all(struct rf_bpf *skeleton, struct bpf_map *const *maps, const c
 	}
 	bpf_object__for_each_program(program, skeleton->obj)
 	{
+		const char *hook = hook_of(program);
 		_cleanup_free_ char *path = NULL;
 		struct bpf_link *link;
 
-		if (bpf_program__type(program) != BPF_PROG_TYPE_LSM ||
-		    !bpf_program__autoload(program))
+		if (!hook)
 			continue;
-		path = format("%s/" LINK_PREFIX "%s", dir,
-			      strchr(bpf_program__section_name(program), '/') + 1);
+		path = format("%s/" LINK_PREFIX "%s", dir, hook);
 		if (!path)
 			return -ENOMEM;
 		link = bpf_program__attach_lsm(program);
@@ -433,18 +503,6 @@ static int pin_all(struct rf_bpf *skeleton, struct bpf_map *const *maps, const c
 	}
 }
 
-/* For hooks that not every supported kernel has, and that older ones do without. */
-static bool has_hook(const char *hook)
-{
-	_cleanup_free_ char *name = format("bpf_lsm_%s", hook);
-	struct btf *btf = btf__load_vmlinux_btf();
-	bool has;
-
-	has = btf && name && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
-	btf__free(btf);
-	return has;
-}
-
 static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 {
 	_cleanup_free_ char *partial = NULL;
@@ -457,7 +515,7 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 	partial = format("%s-partial", kernel->pin_dir);
 	if (!partial)
 		return -ENOMEM;
-	skeleton = rf_bpf__open();
+	skeleton = open_skeleton();
 	if (!skeleton) {
 		r = -errno;
 		goto failed;
@@ -480,8 +538,6 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 			[MAP_MADE] = skeleton->maps.made,
 		};
 
-		if (!has_hook("file_ioctl_compat"))
-			bpf_program__set_autoload(skeleton->progs.rf_file_ioctl_compat, false);
 		r = rf_bpf__load(skeleton);
 		if (r < 0)
 			goto failed;
@@ -964,6 +1020,37 @@ int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_sess
 	if (at->mnt_ns != lasting)
 		__atomic_store_n(&at->mnt_ns, 0, __ATOMIC_SEQ_CST);
 	return 0;
+}
+
+int rf_kernel_session_word(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint64_t *ret_word)
+{
+	const struct rf_session *at = &kernel->sessions[session->slot];
+
+	if (at->id != session->id)
+		return -ESRCH;
+	*ret_word = __atomic_load_n(&at->word, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/*
+ * LSM programs that may not sleep run within one RCU read-side section, and an update of
+ * a map of maps returns only after a grace period (maybe_wait_bpf_programs(), for this
+ * very use), on one CPU too, where membarrier(2) does not wait. So the image is put
+ * where it is already: a check finds the same map before and after.
+ */
+int rf_kernel_synchronize(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	int images = kernel->maps[MAP_IMAGES + ref.class];
+	_cleanup_fd_ int inner = -1;
+	__u32 id;
+
+	if (bpf_map_lookup_elem(images, &ref.slot, &id) < 0)
+		return -errno;
+	inner = bpf_map_get_fd_by_id(id);
+	if (inner < 0)
+		return -errno;
+	return bpf_map_update_elem(images, &ref.slot, &inner, BPF_ANY) < 0 ? -errno : 0;
 }
 
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session)

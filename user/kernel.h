@@ -95,6 +95,14 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
  */
 int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
 			   uint32_t lasting);
+/* The word that is in force. -ESRCH: the slot is another session's by now. */
+int rf_kernel_session_word(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint64_t *ret_word);
+/*
+ * Wait until every check that began before the call has ended, and with it what it read
+ * of words, images and anchors. `ref` is an image that is in the kernel.
+ */
+int rf_kernel_synchronize(struct rf_kernel *kernel, struct rf_image_ref ref);
 /* Free the slot: tasks still labelled with it are denied everything. */
 int rf_kernel_end_session(struct rf_kernel *kernel, const struct rf_kernel_session *session);
 /* The sum over CPUs. */

@@ -17,6 +17,7 @@
 #include "policy/image.h"
 #include "policy/util.h"
 #include "user/cleanup.h"
+#include "user/text.h"
 
 #define MAX_LINKS 40 /* as the kernel's MAXSYMLINKS */
 
@@ -44,23 +45,6 @@ static void mounts_done(struct mounts *mounts)
 	free(mounts->items);
 }
 
-/* mountinfo writes space, tab, newline and backslash as three octal digits. */
-static void unescape_octal(char *text)
-{
-	char *out = text;
-
-	while (*text) {
-		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] && text[3]) {
-			*out++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 |
-					(text[3] - '0'));
-			text += 4;
-		} else {
-			*out++ = *text++;
-		}
-	}
-	*out = '\0';
-}
-
 static int mounts_read(struct mounts *ret_mounts)
 {
 	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
@@ -85,11 +69,11 @@ static int mounts_read(struct mounts *ret_mounts)
 		}
 		mount.root = root;
 		mount.point = point;
-		unescape_octal(root);
-		unescape_octal(point);
+		rf_unescape_octal(root);
+		rf_unescape_octal(point);
 		rest = strstr(line, " - overlay ");
 		if (rest && sscanf(rest, " - overlay %*s %ms", &mount.layers) == 1)
-			unescape_octal(mount.layers);
+			rf_unescape_octal(mount.layers);
 		grown = reallocarray(mounts.items, mounts.n + 1, sizeof(mount));
 		if (!grown) {
 			free(root);

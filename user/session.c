@@ -19,7 +19,9 @@
 #include "user/cgroup.h"
 #include "user/cleanup.h"
 #include "user/event.h"
+#include "user/limits.h"
 #include "user/session.h"
+#include "user/text.h"
 
 #define SECOND UINT64_C(1000000)
 #define NAME_MAX_POLICY 64 /* bytes of the policy's name in a session's */
@@ -33,9 +35,22 @@ struct told {
 	bool idle; /* nothing was counted at the last tick */
 };
 
+/*
+ * A policy instance that is not in force: the next one until it is switched to, or an
+ * earlier one until the last of its events has been read.
+ */
+struct instance {
+	struct instance *next;
+	struct rf_session_state state; /* what belongs to the instance; the rest is 0 */
+	void *image;
+	bool in_kernel; /* its image and anchors */
+	bool complete; /* all its events are in the rings, and can be read */
+};
+
 struct rf_live_session {
 	struct rf_sessions *all;
 	struct rf_session_state state;
+	struct instance *earlier;
 	struct rf_session_cgroup cgroup;
 	void *image; /* for the rules in events; NULL: not there */
 	int log;
@@ -165,6 +180,63 @@ static void drop(struct rf_live_session *s)
 	set_tick(all);
 }
 
+/* ---- policy instances -------------------------------------------------- */
+
+static void instance_free(struct instance *i)
+{
+	rf_session_state_done(&i->state);
+	free(i->image);
+	free(i);
+}
+
+static void drop_anchors(struct rf_live_session *s, uint64_t word)
+{
+	int err = rf_kernel_drop_anchors(s->all->config.kernel, RF_WORD_POLICY(word));
+
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot remove its anchors: %s", s->state.name,
+		    strerror(-err));
+}
+
+static void drop_from_kernel(struct rf_live_session *s, struct instance *i)
+{
+	if (!i->in_kernel)
+		return;
+	drop_anchors(s, i->state.kernel.word);
+	rf_kernel_drop_image(s->all->config.kernel, i->state.image);
+	i->in_kernel = false;
+}
+
+static void drop_earlier(struct rf_live_session *s)
+{
+	struct instance *i;
+
+	while ((i = s->earlier)) {
+		s->earlier = i->next;
+		instance_free(i);
+	}
+}
+
+#define SWAP(a, b)                                                                                 \
+	do {                                                                                       \
+		__typeof__(a) swap = (a);                                                          \
+		(a) = (b);                                                                         \
+		(b) = swap;                                                                        \
+	} while (0)
+
+/* Let the instance take the place of the one in force, and the other way round. */
+static void exchange(struct rf_live_session *s, struct instance *i)
+{
+	SWAP(s->image, i->image);
+	SWAP(s->state.kernel.word, i->state.kernel.word);
+	SWAP(s->state.image, i->state.image);
+	SWAP(s->state.limits, i->state.limits);
+	SWAP(s->state.policy, i->state.policy);
+	SWAP(s->state.policy_file, i->state.policy_file);
+	SWAP(s->state.anchors, i->state.anchors);
+	SWAP(s->state.n_anchors, i->state.n_anchors);
+}
+
 /* ---- one session: release, undo ---------------------------------------- */
 
 /* Forget a session; what it has in the kernel and on disk stays. */
@@ -175,6 +247,7 @@ static void session_free(struct rf_live_session *s)
 	rf_cgroup_done(&s->cgroup);
 	rf_closep(&s->log);
 	rf_closep(&s->mnt_ns);
+	drop_earlier(s);
 	free(s->image);
 	for (size_t i = 0; i < s->n_told; i++)
 		json_decref(s->told[i].event);
@@ -199,12 +272,10 @@ static void undo(struct rf_live_session *s)
 			say(all, LOG_ERR, "%s: cannot end it in the kernel: %s", s->state.name,
 			    strerror(-err));
 	}
-	if (s->has_anchors) {
-		err = rf_kernel_drop_anchors(kernel, RF_WORD_POLICY(s->state.kernel.word));
-		if (err)
-			say(all, LOG_ERR, "%s: cannot remove its anchors: %s", s->state.name,
-			    strerror(-err));
-	}
+	for (struct instance *i = s->earlier; i; i = i->next)
+		drop_from_kernel(s, i);
+	if (s->has_anchors)
+		drop_anchors(s, s->state.kernel.word);
 	if (s->has_image)
 		rf_kernel_drop_image(kernel, s->state.image);
 	if (s->has_state)
@@ -309,9 +380,9 @@ static void emit(struct rf_live_session *s, json_t *event)
 
 static const char *anchor_path(void *userdata, const struct rf_anchor_key *key, uint32_t name)
 {
-	const struct rf_live_session *s = userdata;
+	const struct rf_session_state *state = userdata;
 
-	return rf_anchor_names_find(s->state.anchors, s->state.n_anchors, key, name);
+	return rf_anchor_names_find(state->anchors, state->n_anchors, key, name);
 }
 
 static struct told *find_told(struct rf_live_session *s, uint64_t tag)
@@ -343,7 +414,9 @@ static void on_event(void *userdata, const struct rf_event *event, size_t size)
 {
 	struct rf_sessions *all = userdata;
 	struct rf_live_session *s = find_id(all, event->session);
+	struct rf_session_state *state;
 	struct rf_event_context context;
+	const void *image;
 	_cleanup_json_ json_t *json = NULL;
 
 	(void)size;
@@ -354,13 +427,22 @@ static void on_event(void *userdata, const struct rf_event *event, size_t size)
 		return;
 	}
 	tell_unlogged(s);
+	/* An act is told by the policy that judged it. */
+	state = &s->state;
+	image = s->image;
+	for (struct instance *i = s->earlier; i; i = i->next) {
+		if (RF_WORD_POLICY(i->state.kernel.word) != event->policy)
+			continue;
+		state = &i->state;
+		image = i->image;
+	}
 	context = (struct rf_event_context){
 		.session = s->state.name,
-		.policy = s->state.policy,
-		.mode = mode_of(&s->state),
-		.image = s->image,
+		.policy = state->policy,
+		.mode = mode_of(state),
+		.image = image,
 		.anchor = anchor_path,
-		.userdata = s,
+		.userdata = state,
 		.seq = s->state.seq + 1,
 	};
 	json = rf_event_json(event, &context);
@@ -549,11 +631,63 @@ static void tell_rest(struct rf_live_session *s, struct rf_counters *ret_counter
 	tell_unlogged(s);
 }
 
+/*
+ * Take earlier instances of a session out of the kernel, once no check can be using them
+ * any more. For those that were out already, the last record of theirs and all before
+ * it are complete by now.
+ */
+static int settle(struct rf_live_session *s)
+{
+	int err = rf_kernel_synchronize(s->all->config.kernel, s->state.image);
+
+	if (err) {
+		say(s->all, LOG_ERR, "%s: cannot wait for its last policy to be out of use: %s",
+		    s->state.name, strerror(-err));
+		return err;
+	}
+	for (struct instance *i = s->earlier; i; i = i->next) {
+		i->complete = !i->in_kernel;
+		drop_from_kernel(s, i);
+	}
+	return 0;
+}
+
+/* Forget earlier instances whose events have all been read. */
+static void forget(struct rf_sessions *all)
+{
+	bool any = false;
+
+	for (size_t k = 0; k < all->n; k++) {
+		struct rf_live_session *s = all->items[k];
+
+		if (!s->earlier || settle(s))
+			continue;
+		for (struct instance *i = s->earlier; i; i = i->next)
+			any |= i->complete;
+	}
+	if (!any)
+		return;
+	drain(all);
+	for (size_t k = 0; k < all->n; k++) {
+		struct instance **at = &all->items[k]->earlier, *i;
+
+		while ((i = *at)) {
+			if (!i->complete) {
+				at = &i->next;
+				continue;
+			}
+			*at = i->next;
+			instance_free(i);
+		}
+	}
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct rf_sessions *all = userdata;
 
 	(void)usec;
+	forget(all);
 	for (size_t i = 0; i < all->n; i++) {
 		struct rf_counters counters;
 
@@ -661,34 +795,32 @@ static int make_places(struct rf_live_session *s, const char *policy, struct rf_
 }
 
 /* Is there no room for this name of an object, but one with the same effect? */
-static bool said_already(const struct rf_live_session *s, const struct rf_session_name *name,
-			 uint32_t state)
+static bool said_already(const struct rf_session_state *known, const void *image,
+			 const struct rf_session_name *name, uint32_t state)
 {
-	for (size_t i = 0; i < s->state.n_anchors; i++) {
-		const struct rf_anchor_name *other = &s->state.anchors[i];
+	for (size_t i = 0; i < known->n_anchors; i++) {
+		const struct rf_anchor_name *other = &known->anchors[i];
 
 		if (other->key.ino == name->identity.ino && other->key.dev == name->identity.dev &&
 		    other->key.generation == name->identity.generation &&
-		    rf_image_same_effect(
-			    s->image, state,
-			    rf_image_state(s->image, other->path, strlen(other->path))))
+		    rf_image_same_effect(image, state,
+					 rf_image_state(image, other->path, strlen(other->path))))
 			return true;
 	}
 	return false;
 }
 
-static int add_anchor(struct rf_live_session *s, const struct rf_session_name *from,
-		      struct rf_diags *diags)
+static int add_anchor(struct rf_kernel *kernel, struct rf_session_state *known, const void *image,
+		      const struct rf_session_name *from, struct rf_diags *diags)
 {
-	struct rf_anchor_name *to = &s->state.anchors[s->state.n_anchors];
-	uint64_t policy = RF_WORD_POLICY(s->state.kernel.word);
-	uint32_t state = rf_image_state(s->image, from->path, strlen(from->path));
-	int err =
-		state ? rf_kernel_add_anchor(s->all->config.kernel, policy, &from->identity, state,
-					     from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
-		      : -EINVAL;
+	struct rf_anchor_name *to = &known->anchors[known->n_anchors];
+	uint64_t policy = RF_WORD_POLICY(known->kernel.word);
+	uint32_t state = rf_image_state(image, from->path, strlen(from->path));
+	int err = state ? rf_kernel_add_anchor(kernel, policy, &from->identity, state,
+					       from->deny_only ? RF_NAME_DENY_ONLY : 0, &to->name)
+			: -EINVAL;
 
-	if (err == -ENOSPC && said_already(s, from, state))
+	if (err == -ENOSPC && said_already(known, image, from, state))
 		return 0;
 	if (err == -EOPNOTSUPP) {
 		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
@@ -717,7 +849,7 @@ static int add_anchor(struct rf_live_session *s, const struct rf_session_name *f
 	to->path = strdup(from->path);
 	if (!to->path)
 		return -ENOMEM;
-	s->state.n_anchors++;
+	known->n_anchors++;
 	return 0;
 }
 
@@ -743,18 +875,17 @@ static const struct {
 	{0x19800202, "/dev/mqueue"}, /* mqueue */
 };
 
-static int add_anchors(struct rf_live_session *s, const struct rf_session_request *request,
-		       struct rf_diags *diags)
+/* Anchor the names for the instance in `known`, which keeps their texts. */
+static int add_anchors(struct rf_kernel *kernel, struct rf_session_state *known, const void *image,
+		       const struct rf_session_request *request, struct rf_diags *diags)
 {
 	int err = 0;
 
-	s->state.anchors =
-		calloc(request->n_names + RF_COUNT(kernel_types), sizeof(*s->state.anchors));
-	if (!s->state.anchors)
+	known->anchors = calloc(request->n_names + RF_COUNT(kernel_types), sizeof(*known->anchors));
+	if (!known->anchors)
 		return -ENOMEM;
-	s->has_anchors = true;
 	for (size_t i = 0; i < request->n_names && !err; i++)
-		err = add_anchor(s, &request->names[i], diags);
+		err = add_anchor(kernel, known, image, &request->names[i], diags);
 	for (size_t i = 0; i < RF_COUNT(kernel_types) && !err; i++) {
 		char path[sizeof(kernel_types[i].path)];
 		struct rf_session_name name = {
@@ -762,11 +893,11 @@ static int add_anchors(struct rf_live_session *s, const struct rf_session_reques
 			.identity = {.ino = kernel_types[i].magic, .subvol = RF_SUBVOL_TYPE},
 		};
 
-		err = add_anchor(s, &name, diags);
+		err = add_anchor(kernel, known, image, &name, diags);
 	}
 	if (err)
 		return err;
-	rf_anchor_names_sort(s->state.anchors, &s->state.n_anchors);
+	rf_anchor_names_sort(known->anchors, &known->n_anchors);
 	return 0;
 }
 
@@ -791,23 +922,6 @@ static void check_mounts(struct rf_live_session *s)
 
 	stat("/proc/1/ns/mnt", &st);
 	rf_kernel_check_mounts(s->all->config.kernel, &s->state.kernel, (uint32_t)st.st_ino);
-}
-
-/* mountinfo writes blanks and backslashes as \ooo; in place. */
-static void unescape_octal(char *s)
-{
-	unsigned int byte;
-	char *to = s;
-	int n;
-
-	for (; *s; s += n) {
-		n = 0;
-		if (sscanf(s, "\\%3o%n", &byte, &n) == 1 && n == 4)
-			*to++ = (char)byte;
-		else
-			*to++ = s[(n = 1) - 1];
-	}
-	*to = 0;
 }
 
 /* The path of a cgroup's directory as /proc/PID/cgroup writes it: below the hierarchy's root. */
@@ -835,8 +949,8 @@ static int path_in_hierarchy(const char *dir, char **ret_path)
 		if (sscanf(line, "%" SCNu64 " %*s %*s %ms %ms", &id, &root, &mount) != 3 ||
 		    id != stx.stx_mnt_id)
 			continue;
-		unescape_octal(root);
-		unescape_octal(mount);
+		rf_unescape_octal(root);
+		rf_unescape_octal(mount);
 		if (strncmp(dir, mount, strlen(mount)) != 0)
 			err = -EXDEV;
 		else if (asprintf(&path, "%s%s", strcmp(root, "/") != 0 ? root : "",
@@ -878,10 +992,11 @@ static int cgroup_of(pid_t pid, char **ret_path)
 
 /*
  * A task's label is never changed, so that it cannot leave its session: not for
- * another one either. Its policy would not be enforced, so it is not started.
+ * another one either. Its policy would not be enforced, so it is not started. And what is
+ * confined does not choose its policy.
  */
-static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_diags *diags,
-			 int *ret_exit)
+static int check_outside(const struct rf_sessions *all, pid_t pid, const char *refusal,
+			 struct rf_diags *diags, int *ret_exit)
 {
 	_cleanup_free_ char *home = NULL;
 	_cleanup_free_ char *path = NULL;
@@ -902,8 +1017,7 @@ static int check_outside(const struct rf_sessions *all, pid_t pid, struct rf_dia
 	if (strncmp(path, home, strlen(home)) != 0 ||
 	    (path[strlen(home)] && path[strlen(home)] != '/'))
 		return 0;
-	rf_diag(diags, RF_ERROR, NULL, 0, 0, "start it outside of the session",
-		"a session cannot start another one yet");
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, "start it outside of the session", "%s", refusal);
 	*ret_exit = 4;
 	return -EOPNOTSUPP;
 }
@@ -927,47 +1041,94 @@ static int describe(struct rf_session_state *state, const struct rf_session_requ
 	return copy_text(request->policy, &state->policy)
 	       ?: copy_text(request->policy_file, &state->policy_file)
 	       ?: copy_text(request->user, &state->user) ?: copy_text(request->cwd, &state->cwd)
+	       ?: copy_text(request->workspace, &state->workspace)
+	       ?: copy_text(request->home, &state->home)
 	       ?: copy_text(json_string_value(now), &state->started)
 	       ?: state->started ? 0 : -ENOMEM;
+}
+
+/*
+ * Audit changes nothing for the session, and a limit cannot be watched without being
+ * one: in audit mode there are none.
+ */
+static int set_limits(struct rf_live_session *s, const struct rf_session_request *request,
+		      struct rf_diags *diags, struct rf_limits *ret_limits, int *ret_exit)
+{
+	const struct rf_limits *limits = &request->limits, none = {0};
+	bool any = limits->memory || limits->tasks || limits->cpu;
+	int err;
+
+	if (request->audit && any) {
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"the policy's limits do not hold in audit mode");
+		limits = &none;
+	}
+	err = rf_cgroup_limit(s->all->config.cgroup_root, &s->cgroup, limits, diags);
+	if (err == -EOPNOTSUPP)
+		*ret_exit = 4;
+	if (err)
+		return err;
+	*ret_limits = rf_limits_values(limits);
+	return 0;
+}
+
+/*
+ * Put the image into the kernel, for a new policy instance in `known`. It is verified
+ * there: only then may its automaton be run.
+ */
+static int put_image(struct rf_kernel *kernel, struct rf_session_state *known, void **ret_image,
+		     const struct rf_session_request *request, struct rf_diags *diags,
+		     int *ret_exit)
+{
+	uint64_t flags =
+		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
+	void *image = malloc(request->image_size);
+	int err;
+
+	if (!image)
+		return -ENOMEM;
+	err = rf_kernel_put_image(kernel, request->image, request->image_size, diags,
+				  &known->image);
+	if (err) {
+		free(image);
+		if (err == -EINVAL)
+			*ret_exit = 3;
+		return err;
+	}
+	*ret_image = memcpy(image, request->image, request->image_size);
+	known->kernel.word = RF_WORD(rf_kernel_next_policy(kernel), known->image.class,
+				     known->image.slot, flags);
+	return 0;
 }
 
 static int start(struct rf_live_session *s, const struct rf_session_request *request,
 		 struct rf_diags *diags, int *ret_exit)
 {
 	struct rf_kernel *kernel = s->all->config.kernel;
-	uint64_t flags =
-		(request->audit ? RF_WORD_AUDIT : 0) | (request->log_all ? RF_WORD_LOG_ALL : 0);
 	int err;
 
-	err = check_outside(s->all, request->pid, diags, ret_exit);
+	err = check_outside(s->all, request->pid, "a session cannot start another one yet", diags,
+			    ret_exit);
 	if (err)
 		return err;
 	err = describe(&s->state, request);
 	if (err)
 		return err;
-	/* Verified here: only then may its automaton be run. */
-	err = rf_kernel_put_image(kernel, request->image, request->image_size, diags,
-				  &s->state.image);
-	if (err) {
-		if (err == -EINVAL)
-			*ret_exit = 3;
+	err = put_image(kernel, &s->state, &s->image, request, diags, ret_exit);
+	if (err)
 		return err;
-	}
-	s->has_image = true;
+	s->has_image = s->has_anchors = true;
 	err = hold_mounts(s, request->pid);
 	if (err)
 		return err;
-	s->image = malloc(request->image_size);
-	if (!s->image)
-		return -ENOMEM;
-	memcpy(s->image, request->image, request->image_size);
 	s->state.kernel.id = rf_kernel_next_session(kernel);
-	s->state.kernel.word = RF_WORD(rf_kernel_next_policy(kernel), s->state.image.class,
-				       s->state.image.slot, flags);
-	err = add_anchors(s, request, diags);
+	err = add_anchors(kernel, &s->state, s->image, request, diags);
 	if (err)
 		return err;
 	err = make_places(s, request->policy, diags);
+	if (err)
+		return err;
+	err = set_limits(s, request, diags, &s->state.limits, ret_exit);
 	if (err)
 		return err;
 	err = rf_kernel_start_session(kernel, &s->state.kernel);
@@ -1012,6 +1173,96 @@ int rf_sessions_start(struct rf_sessions *all, const struct rf_session_request *
 			unlink(s->state.log ? s->state.log : "");
 		session_free(s);
 	}
+	*ret_exit = exit;
+	return err;
+}
+
+/* ---- reload ------------------------------------------------------------ */
+
+/* All of the new instance but that it is in force. */
+static int prepare(struct rf_live_session *s, struct instance *i,
+		   const struct rf_session_request *request, struct rf_diags *diags, int *ret_exit)
+{
+	struct rf_kernel *kernel = s->all->config.kernel;
+	int err;
+
+	err = copy_text(request->policy, &i->state.policy)
+	      ?: copy_text(request->policy_file, &i->state.policy_file)
+	      ?: put_image(kernel, &i->state, &i->image, request, diags, ret_exit);
+	if (err)
+		return err;
+	i->in_kernel = true;
+	return add_anchors(kernel, &i->state, i->image, request, diags);
+}
+
+/*
+ * The switch. Its outcome is on disk whenever the daemon may be killed: before it, the next
+ * state beside the one that holds; after it, the next state in its place.
+ */
+static int switch_to(struct rf_live_session *s, struct instance *i)
+{
+	struct rf_sessions *all = s->all;
+	int err;
+
+	exchange(s, i);
+	err = rf_session_state_save_next(all->dir, &s->state);
+	if (!err)
+		err = rf_kernel_switch_session(all->config.kernel, &s->state.kernel,
+					       s->state.kernel.word);
+	if (err) {
+		exchange(s, i);
+		rf_session_state_remove_next(all->dir, s->state.kernel.id);
+		return err;
+	}
+	i->next = s->earlier;
+	s->earlier = i;
+	err = rf_session_state_commit_next(all->dir, s->state.kernel.id);
+	if (err)
+		say(all, LOG_ERR, "%s: cannot write its state: %s", s->state.name, strerror(-err));
+	return 0;
+}
+
+int rf_session_reload(struct rf_live_session *s, const struct rf_session_request *request,
+		      struct rf_diags *diags, int *ret_exit)
+{
+	struct instance *i = calloc(1, sizeof(*i));
+	struct rf_diags ignored = {0};
+	size_t errors = diags->errors;
+	bool limited = false;
+	int exit = 1, err = i ? 0 : -ENOMEM;
+
+	if (!err && (s->ending || s->cgroup.fd < 0)) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "%s is ending", s->state.name);
+		err = -ESHUTDOWN;
+	}
+	if (!err)
+		err = check_outside(s->all, request->pid, "a session cannot change a policy", diags,
+				    &exit);
+	if (!err)
+		err = prepare(s, i, request, diags, &exit);
+	if (!err) {
+		limited = true;
+		err = set_limits(s, request, diags, &i->state.limits, &exit);
+	}
+	if (!err)
+		err = switch_to(s, i);
+	if (!err) {
+		say(s->all, LOG_INFO, "%s: policy %s takes the place of %s", s->state.name,
+		    s->state.policy, i->state.policy);
+		settle(s); /* where it fails, the tick tries again */
+		return 0;
+	}
+	/* The old policy has been in force all the time. */
+	if (limited)
+		rf_cgroup_limit(s->all->config.cgroup_root, &s->cgroup, &s->state.limits, &ignored);
+	rf_diags_done(&ignored);
+	if (i) {
+		drop_from_kernel(s, i); /* no check has ever seen it */
+		instance_free(i);
+	}
+	if (diags->errors == errors)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "%s keeps its policy: %s", s->state.name,
+			strerror(-err));
 	*ret_exit = exit;
 	return err;
 }
@@ -1194,20 +1445,94 @@ static void end_unwalled(struct rf_live_session *s)
 	rf_session_state_remove(s->all->dir, s->state.kernel.id);
 }
 
+/* The image of an instance, as it is in the kernel, held. */
+static int hold_image(struct rf_live_session *s, struct rf_image_ref ref, void **ret_image)
+{
+	struct rf_kernel *kernel = s->all->config.kernel;
+	size_t size;
+	int err = rf_kernel_hold_image(kernel, ref);
+
+	if (err) {
+		say(s->all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
+		    strerror(-err));
+		return err;
+	}
+	err = rf_kernel_get_image(kernel, ref, ret_image, &size);
+	if (err)
+		say(s->all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
+		    strerror(-err));
+	return 0;
+}
+
+/*
+ * The daemon ended within a policy swap: the kernel knows which of the two is in force,
+ * the other one is taken out of it.
+ */
+static void take_over_swap(struct rf_live_session *s, struct rf_session_state *next)
+{
+	struct rf_sessions *all = s->all;
+	struct instance *i = calloc(1, sizeof(*i));
+	uint64_t word = s->state.kernel.word;
+
+	if (!i)
+		return;
+	if (next->kernel.word == s->state.kernel.word) {
+		/* Only the last step was missing. */
+		rf_session_state_remove_next(all->dir, s->state.kernel.id);
+		free(i);
+		return;
+	}
+	i->in_kernel = true;
+	SWAP(i->state, *next);
+	rf_kernel_session_word(all->config.kernel, &s->state.kernel, &word);
+	if (word == i->state.kernel.word)
+		exchange(s, i);
+	i->next = s->earlier;
+	s->earlier = i;
+	save(s);
+	rf_session_state_remove_next(all->dir, s->state.kernel.id);
+	say(all, LOG_INFO, "%s: a policy swap was under way; policy %s is in force", s->state.name,
+	    s->state.policy);
+}
+
+/*
+ * Before anything is removed from the kernel: every image that is in use is known to
+ * be, also one that a session shares with another that has ended.
+ */
+static void hold_images(struct rf_live_session *s)
+{
+	struct rf_session_state next = {0};
+	int err;
+
+	s->in_kernel = s->has_anchors = s->has_state = true;
+	err = rf_session_state_load_next(s->all->dir, s->state.kernel.id, &next);
+	if (!err)
+		take_over_swap(s, &next);
+	else if (err != -ENOENT)
+		say(s->all, LOG_ERR, "%s: what a policy swap left cannot be read: %s",
+		    s->state.name, strerror(-err));
+	rf_session_state_done(&next);
+	s->has_image = !hold_image(s, s->state.image, &s->image);
+	for (struct instance *i = s->earlier; i; i = i->next)
+		if (hold_image(s, i->state.image, &i->image)) {
+			drop_anchors(s, i->state.kernel.word);
+			i->in_kernel = false;
+		}
+}
+
 /* 0: it goes on; 1: it has ended. */
 static int take_over(struct rf_live_session *s)
 {
 	struct rf_sessions *all = s->all;
 	struct rf_kernel *kernel = all->config.kernel;
+	struct rf_diags diags = {0};
 	uint64_t seq;
-	size_t size;
 	int err;
 
 	if (!rf_kernel_adopted(kernel)) {
 		end_unwalled(s);
 		return 1;
 	}
-	s->in_kernel = s->has_anchors = s->has_state = true;
 	check_mounts(s);
 	s->log = open(s->state.log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->log < 0)
@@ -1216,14 +1541,6 @@ static int take_over(struct rf_live_session *s)
 	seq = s->log < 0 ? 0 : last_seq(s->log);
 	if (seq > s->state.seq)
 		s->state.seq = seq;
-	err = rf_kernel_hold_image(kernel, s->state.image);
-	if (!err) {
-		s->has_image = true;
-		err = rf_kernel_get_image(kernel, s->state.image, &s->image, &size);
-	}
-	if (err)
-		say(all, LOG_ERR, "%s: cannot read its policy back: %s", s->state.name,
-		    strerror(-err));
 	err = rf_cgroup_open(s->state.cgroup, s->state.kernel.cgroup, &s->cgroup);
 	if (err == -ENOENT || err == -ESTALE) {
 		/* Its cgroup is gone, and all tasks with it. */
@@ -1234,6 +1551,12 @@ static int take_over(struct rf_live_session *s)
 		say(all, LOG_INFO, "%s: ended while no daemon was running", s->state.name);
 		return 1;
 	}
+	/* A swap that was under way may have left the other policy's limits. */
+	if (!err && s->earlier &&
+	    rf_cgroup_limit(all->config.cgroup_root, &s->cgroup, &s->state.limits, &diags))
+		say(all, LOG_ERR, "%s: %s", s->state.name,
+		    diags.n ? diags.items[0].message : "cannot set its limits");
+	rf_diags_done(&diags);
 	if (!err)
 		err = watch(s);
 	if (err < 0)
@@ -1280,6 +1603,12 @@ int rf_sessions_take_over(struct rf_sessions *all)
 			session_free(s);
 			return err;
 		}
+		if (rf_kernel_adopted(all->config.kernel))
+			hold_images(s);
+	}
+	for (size_t i = all->n; i-- > 0;) {
+		struct rf_live_session *s = all->items[i];
+
 		if (take_over(s) == 1) {
 			drop(s);
 			session_free(s);
@@ -1399,12 +1728,14 @@ static json_t *session_json(struct rf_live_session *s)
 	struct rf_counters counters = counters_of(s);
 
 	return json_pack(
-		"{s:s, s:I, s:s, s:s*, s:s, s:s*, s:I, s:I, s:O, s:s*, s:s, s:s, s:s, s:I, s:b, s:o}",
+		"{s:s, s:I, s:s, s:s*, s:s, s:s*, s:I, s:I, s:O, s:s*, s:s*, s:s*, s:s, s:s, s:s, s:o,"
+		" s:I, s:b, s:o}",
 		"session", state->name, "id", (json_int_t)state->kernel.id, "policy", state->policy,
 		"policy_file", state->policy_file, "mode", mode_of(state), "user", state->user,
 		"uid", (json_int_t)state->uid, "pid", (json_int_t)state->pid, "command",
-		state->command, "cwd", state->cwd, "cgroup", state->cgroup, "log", state->log,
-		"started", state->started, "tasks",
+		state->command, "cwd", state->cwd, "workspace", state->workspace, "home",
+		state->home, "cgroup", state->cgroup, "log", state->log, "started", state->started,
+		"limits", rf_limits_json(&state->limits, false), "tasks",
 		(json_int_t)(s->cgroup.fd < 0 ? 0 : rf_cgroup_count(&s->cgroup)), "owned",
 		s->owner != NULL, "counters", counters_json(&counters));
 }

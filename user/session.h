@@ -74,6 +74,8 @@ struct rf_session_request {
 	uid_t uid;
 	pid_t pid;
 	bool audit, log_all;
+	struct rf_limits limits;
+	const char *workspace, *home; /* of the policy's variables; NULL: not known */
 	const void *image;
 	size_t image_size;
 	const struct rf_session_name *names;
@@ -87,6 +89,15 @@ struct rf_session_request {
 int rf_sessions_start(struct rf_sessions *sessions, const struct rf_session_request *request,
 		      void *owner, struct rf_diags *diags, struct rf_live_session **ret_session,
 		      int *ret_exit);
+
+/*
+ * Switch the session to another policy, for its very next check. Of the request count
+ * the policy, its flags and limits, the image, the names, and who asks (pid). A failure leaves the old
+ * one in force, with its limits; `diags` and *ret_exit as above. The call waits for
+ * checks that are under way.
+ */
+int rf_session_reload(struct rf_live_session *session, const struct rf_session_request *request,
+		      struct rf_diags *diags, int *ret_exit);
 
 /*
  * End a session: kill what is left, wait, read all its events, remove it, then call

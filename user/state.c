@@ -12,10 +12,13 @@
 
 #include "policy/util.h"
 #include "user/cleanup.h"
+#include "user/limits.h"
 #include "user/state.h"
 #include "user/text.h"
 
 #define STATE_VERSION 2
+#define STATE "json" /* suffixes of the files */
+#define NEXT "next"
 #define STATE_MAX (256u << 20) /* bytes of a file that are read at all */
 
 void rf_session_state_done(struct rf_session_state *state)
@@ -28,6 +31,8 @@ void rf_session_state_done(struct rf_session_state *state)
 	free(state->started);
 	free(state->user);
 	free(state->cwd);
+	free(state->workspace);
+	free(state->home);
 	json_decref(state->command);
 	for (size_t i = 0; i < state->n_anchors; i++)
 		free(state->anchors[i].path);
@@ -127,28 +132,41 @@ static json_t *anchors_json(const struct rf_session_state *state)
 static json_t *state_json(const struct rf_session_state *state)
 {
 	return json_pack("{s:i, s:o, s:s, s:o, s:o, s:o, s:i, s:i, s:s, s:s*, s:s, s:s, s:s,"
-			 " s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:[o,o], s:o}",
+			 " s:s*, s:s*, s:s*, s:s*, s:O, s:I, s:I, s:o, s:o, s:[o,o], s:o, s:o}",
 			 "version", STATE_VERSION, "id", number(state->kernel.id), "name",
 			 state->name, "word", number(state->kernel.word), "cgroup_id",
 			 number(state->kernel.cgroup), "slot", number(state->kernel.slot), "class",
 			 (int)state->image.class, "image", (int)state->image.slot, "policy",
 			 state->policy, "policy_file", state->policy_file, "cgroup", state->cgroup,
 			 "log", state->log, "started", state->started, "user", state->user, "cwd",
-			 state->cwd, "command", state->command, "uid", (json_int_t)state->uid,
-			 "pid", (json_int_t)state->pid, "pid_start", number(state->pid_start),
-			 "seq", number(state->seq), "lost", number(state->lost[RF_LOSS_RATE]),
-			 number(state->lost[RF_LOSS_RING]), "anchors", anchors_json(state));
+			 state->cwd, "workspace", state->workspace, "home", state->home, "command",
+			 state->command, "uid", (json_int_t)state->uid, "pid",
+			 (json_int_t)state->pid, "pid_start", number(state->pid_start), "seq",
+			 number(state->seq), "lost", number(state->lost[RF_LOSS_RATE]),
+			 number(state->lost[RF_LOSS_RING]), "limits",
+			 rf_limits_json(&state->limits, false), "anchors", anchors_json(state));
 }
 
-int rf_session_state_save(int dir, const struct rf_session_state *state)
+struct file_name {
+	char text[32];
+};
+
+static struct file_name file_name(uint64_t id, const char *suffix)
+{
+	struct file_name name;
+
+	snprintf(name.text, sizeof(name.text), "%" PRIu64 ".%s", id, suffix);
+	return name;
+}
+
+static int save(int dir, const struct rf_session_state *state, const char *file)
 {
 	_cleanup_json_ json_t *json = state_json(state);
-	char file[32], draft[40];
+	char draft[40];
 	int fd, err = 0;
 
 	if (!json)
 		return -ENOMEM;
-	snprintf(file, sizeof(file), "%" PRIu64 ".json", state->kernel.id);
 	snprintf(draft, sizeof(draft), "%s.new", file);
 	fd = openat(dir, draft, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -165,12 +183,37 @@ int rf_session_state_save(int dir, const struct rf_session_state *state)
 	return err;
 }
 
+int rf_session_state_save(int dir, const struct rf_session_state *state)
+{
+	return save(dir, state, file_name(state->kernel.id, STATE).text);
+}
+
+int rf_session_state_save_next(int dir, const struct rf_session_state *state)
+{
+	return save(dir, state, file_name(state->kernel.id, NEXT).text);
+}
+
+int rf_session_state_commit_next(int dir, uint64_t id)
+{
+	return renameat(dir, file_name(id, NEXT).text, dir, file_name(id, STATE).text) ? -errno : 0;
+}
+
+static int remove_file(int dir, const char *file)
+{
+	return unlinkat(dir, file, 0) && errno != ENOENT ? -errno : 0;
+}
+
+int rf_session_state_remove_next(int dir, uint64_t id)
+{
+	return remove_file(dir, file_name(id, NEXT).text);
+}
+
 int rf_session_state_remove(int dir, uint64_t id)
 {
-	char file[32];
+	int next = rf_session_state_remove_next(dir, id);
+	int err = remove_file(dir, file_name(id, STATE).text);
 
-	snprintf(file, sizeof(file), "%" PRIu64 ".json", id);
-	return unlinkat(dir, file, 0) && errno != ENOENT ? -errno : 0;
+	return err ? err : next;
 }
 
 /* ---- reading ----------------------------------------------------------- */
@@ -222,26 +265,27 @@ static int load_anchors(const json_t *array, struct rf_session_state *state)
 static int load_json(json_t *json, struct rf_session_state *state)
 {
 	const char *name, *policy, *policy_file = NULL, *cgroup, *log, *started, *user = NULL,
-				   *cwd = NULL;
+				   *cwd = NULL, *workspace = NULL, *home = NULL;
 	json_int_t id, word, cgroup_id, slot, class, image, uid, pid, pid_start, seq, rate, ring;
-	json_t *command, *anchors;
+	json_t *command, *anchors, *limits = NULL;
 	int version, err;
 
 	if (json_unpack(json,
 			"{s:i, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s?s, s:s, s:s, s:s, s?s,"
-			" s?s, s:o, s:I, s:I, s:I, s:I, s:[I,I!], s:o}",
+			" s?s, s?s, s?s, s:o, s:I, s:I, s:I, s:I, s:[I,I!], s?o, s:o}",
 			"version", &version, "id", &id, "name", &name, "word", &word, "cgroup_id",
 			&cgroup_id, "slot", &slot, "class", &class, "image", &image, "policy",
 			&policy, "policy_file", &policy_file, "cgroup", &cgroup, "log", &log,
-			"started", &started, "user", &user, "cwd", &cwd, "command", &command, "uid",
-			&uid, "pid", &pid, "pid_start", &pid_start, "seq", &seq, "lost", &rate,
-			&ring, "anchors", &anchors))
+			"started", &started, "user", &user, "cwd", &cwd, "workspace", &workspace,
+			"home", &home, "command", &command, "uid", &uid, "pid", &pid, "pid_start",
+			&pid_start, "seq", &seq, "lost", &rate, &ring, "limits", &limits, "anchors",
+			&anchors))
 		return -EBADMSG;
 	if (version != STATE_VERSION || !id || slot < 0 || slot >= RF_MAX_SESSIONS || class < 0 ||
 	    class >= RF_CLASSES || image < 0 || image >= RF_IMAGES_PER_CLASS ||
 	    RF_WORD_CLASS((uint64_t)word) != (uint64_t) class ||
 	    RF_WORD_SLOT((uint64_t)word) != (uint64_t)image || !RF_WORD_POLICY((uint64_t)word) ||
-	    !json_is_array(command) || strchr(name, '/'))
+	    !json_is_array(command) || strchr(name, '/') || rf_limits_take(limits, &state->limits))
 		return -EBADMSG;
 	state->kernel = (struct rf_kernel_session){
 		.id = (uint64_t)id,
@@ -260,16 +304,17 @@ static int load_json(json_t *json, struct rf_session_state *state)
 	err = copy(name, &state->name) ?: copy(policy, &state->policy)
 	      ?: copy(policy_file, &state->policy_file) ?: copy(cgroup, &state->cgroup)
 	      ?: copy(log, &state->log) ?: copy(started, &state->started)
-	      ?: copy(user, &state->user) ?: copy(cwd, &state->cwd);
+	      ?: copy(user, &state->user) ?: copy(cwd, &state->cwd)
+	      ?: copy(workspace, &state->workspace) ?: copy(home, &state->home);
+	state->limits = rf_limits_values(&state->limits);
 	return err ? err : load_anchors(anchors, state);
 }
 
-int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state)
+static int load(int dir, const char *file, const char *suffix, struct rf_session_state *ret_state)
 {
 	struct rf_session_state state = {0};
 	_cleanup_fd_ int fd = openat(dir, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	_cleanup_json_ json_t *json = NULL;
-	char own[32];
 	struct stat st;
 	int err;
 
@@ -279,16 +324,24 @@ int rf_session_state_load(int dir, const char *file, struct rf_session_state *re
 		return -EBADMSG;
 	json = json_loadfd(fd, JSON_REJECT_DUPLICATES, NULL);
 	err = json ? load_json(json, &state) : -EBADMSG;
-	if (!err) {
-		snprintf(own, sizeof(own), "%" PRIu64 ".json", state.kernel.id);
-		err = strcmp(own, file) != 0 ? -EBADMSG : 0;
-	}
+	if (!err && strcmp(file_name(state.kernel.id, suffix).text, file) != 0)
+		err = -EBADMSG;
 	if (err) {
 		rf_session_state_done(&state);
 		return err;
 	}
 	*ret_state = state;
 	return 0;
+}
+
+int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state)
+{
+	return load(dir, file, STATE, ret_state);
+}
+
+int rf_session_state_load_next(int dir, uint64_t id, struct rf_session_state *ret_state)
+{
+	return load(dir, file_name(id, NEXT).text, NEXT, ret_state);
 }
 
 /* ---- processes --------------------------------------------------------- */

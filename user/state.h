@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "bpf/abi.h"
+#include "policy/policy.h"
 #include "user/kernel.h"
 
 /* A name of an anchored object, for the paths of events. */
@@ -24,6 +25,7 @@ struct rf_anchor_name {
 struct rf_session_state {
 	struct rf_kernel_session kernel;
 	struct rf_image_ref image;
+	struct rf_limits limits; /* that hold now; without places */
 	char *name;
 	char *policy; /* escaped: the policy's name */
 	char *policy_file; /* escaped; NULL: not known */
@@ -31,6 +33,7 @@ struct rf_session_state {
 	char *log; /* path */
 	char *started; /* RFC 3339 */
 	char *user, *cwd; /* escaped; NULL: not known */
+	char *workspace, *home; /* of the policy's variables; the same */
 	json_t *command; /* array of escaped strings */
 	uid_t uid; /* who the session runs as, by the client's word */
 	pid_t pid; /* of the client */
@@ -45,8 +48,17 @@ void rf_session_state_done(struct rf_session_state *state);
 
 /* Write DIR/ID.json. 0 or -errno; a failure leaves the old file. */
 int rf_session_state_save(int dir, const struct rf_session_state *state);
+/*
+ * A policy swap: write what will be to DIR/ID.next before, and let it take the place of
+ * DIR/ID.json after. Where both are there, the word in the kernel tells which holds.
+ */
+int rf_session_state_save_next(int dir, const struct rf_session_state *state);
+int rf_session_state_commit_next(int dir, uint64_t id);
+int rf_session_state_load_next(int dir, uint64_t id, struct rf_session_state *ret_state);
+int rf_session_state_remove_next(int dir, uint64_t id);
 /* Read and check DIR/FILE. -EBADMSG: not a whole state file. */
 int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state);
+/* Both files. */
 int rf_session_state_remove(int dir, uint64_t id);
 
 /* Sort, keeping the first of the paths that share key and name. */

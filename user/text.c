@@ -159,3 +159,25 @@ int rf_unescape(const char *text, char **ret_bytes, size_t *ret_size)
 		*ret_size = n;
 	return 0;
 }
+
+static bool octal(char c, char most)
+{
+	return c >= '0' && c <= most;
+}
+
+void rf_unescape_octal(char *text)
+{
+	char *to = text;
+
+	while (*text) {
+		if (text[0] == '\\' && octal(text[1], '3') && octal(text[2], '7') &&
+		    octal(text[3], '7')) {
+			*to++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 |
+				       (text[3] - '0'));
+			text += 4;
+		} else {
+			*to++ = *text++;
+		}
+	}
+	*to = 0;
+}

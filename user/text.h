@@ -24,4 +24,7 @@ char *rf_quote(const char *text);
 /* The reverse of rf_escape(): malloc'ed, NUL-terminated, *ret_size without the NUL (may be NULL). -EINVAL: not escaped text. */
 int rf_unescape(const char *text, char **ret_bytes, size_t *ret_size);
 
+/* /proc writes blanks, newlines and backslashes of paths as \ooo: undo it, in place. */
+void rf_unescape_octal(char *text);
+
 #endif

@@ -40,6 +40,5 @@ const struct rf_unenforced rf_unenforced[] = {
 	 "a file system that root mounts, while a session runs, from the very device of one that "
 	 "was unmounted may be taken for the old one"},
 	{"use without root", "only root can start a session (for another user, with --user)"},
-	{"limits", "memory, tasks and CPU are not limited"},
 	{NULL, NULL},
 };

@@ -147,13 +147,82 @@ static void sweep(void **state)
 	rf_cgroup_done(&full);
 }
 
+/* ---- limits ----------------------------------------------------------- */
+
+static void expect_text(const char *name, const char *wanted)
+{
+	_cleanup_fd_ int fd = open(scratch_path(name), O_RDONLY | O_CLOEXEC);
+	char text[64];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	assert_true(n >= 0);
+	text[n] = 0;
+	assert_string_equal(text, wanted);
+}
+
+/* A hierarchy of plain files: TOP has two controllers, ROOT none yet. */
+static void limits(void **state)
+{
+	struct rf_limits limits = {
+		.memory = 5 << 20, .tasks = 7, .cpu = 1500, .cpu_at = {"p.yaml", 3, 5}};
+	struct rf_session_cgroup cgroup = RF_SESSION_CGROUP_NONE;
+	_cleanup_diags_ struct rf_diags diags = {0};
+	_cleanup_fd_ int fd = -1;
+	char root[128];
+
+	(void)state;
+	snprintf(root, sizeof(root), "%s/top/rf", scratch);
+	assert_int_equal(mkdir(scratch_path("top"), 0700), 0);
+	assert_int_equal(mkdir(scratch_path("top/rf"), 0700), 0);
+	assert_int_equal(mkdir(scratch_path("top/rf/s"), 0700), 0);
+	scratch_write("top/cgroup.controllers", "io memory pids\n");
+	scratch_write("top/cgroup.subtree_control", "%s", "");
+	scratch_write("top/rf/cgroup.controllers", "%s", "");
+	scratch_write("top/rf/cgroup.subtree_control", "%s", "");
+	scratch_write("top/rf/s/memory.max", "%s", "");
+	scratch_write("top/rf/s/memory.swap.max", "%s", "");
+	fd = open(scratch_path("top/rf/s"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cgroup.fd = fd;
+	assert_true(rf_cgroup_has_controller(root, "pids"));
+	assert_false(rf_cgroup_has_controller(root, "pid"));
+	assert_false(rf_cgroup_has_controller(root, "cpu"));
+	assert_false(rf_cgroup_has_controller(scratch, "pids"));
+
+	/* Enabled from the top down; these files then do not grow as the kernel's would. */
+	assert_int_equal(rf_cgroup_limit(root, &cgroup, &limits, &diags), -ENOENT);
+	assert_non_null(strstr(diags.items[0].message, "`tasks`"));
+	expect_text("top/rf/s/memory.max", "5242880");
+	expect_text("top/rf/s/memory.swap.max", "0");
+	expect_text("top/cgroup.subtree_control", "+pids");
+	expect_text("top/rf/cgroup.subtree_control", "+pids");
+
+	/* Without the controller: refused at the limit's place. */
+	scratch_write("top/rf/s/pids.max", "%s", "");
+	assert_int_equal(rf_cgroup_limit(root, &cgroup, &limits, &diags), -EOPNOTSUPP);
+	expect_text("top/rf/s/pids.max", "7");
+	assert_int_equal(diags.errors, 2);
+	assert_string_equal(diags.items[1].file, "p.yaml");
+	assert_int_equal(diags.items[1].line, 3);
+	assert_non_null(strstr(diags.items[1].message, "controller \"cpu\""));
+
+	scratch_write("top/rf/s/cpu.max", "%s", "");
+	assert_int_equal(rf_cgroup_limit(root, &cgroup, &limits, &diags), 0);
+	expect_text("top/rf/s/cpu.max", "150000 100000");
+
+	/* Lifted. What is not there needs not be lifted. */
+	scratch_write("top/rf/s/memory.max", "%s", "");
+	unlink(scratch_path("top/rf/s/cpu.max"));
+	limits = (struct rf_limits){0};
+	assert_int_equal(rf_cgroup_limit(root, &cgroup, &limits, &diags), 0);
+	expect_text("top/rf/s/memory.max", "max");
+	assert_int_equal(diags.errors, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(found),
-		cmocka_unit_test(none),
-		cmocka_unit_test(life),
-		cmocka_unit_test(sweep),
+		cmocka_unit_test(found), cmocka_unit_test(none),   cmocka_unit_test(life),
+		cmocka_unit_test(sweep), cmocka_unit_test(limits),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

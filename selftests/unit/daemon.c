@@ -418,8 +418,9 @@ static void refusals(void **state)
 	struct rf_client *client;
 	json_t *request;
 	int pipes[2], both[2] = {image, slash};
-	static const char *const fields[] = {"policy", "policy_file", "audit", "log_all", "command",
-					     "user",   "uid",	      "cwd",   "events"};
+	static const char *const fields[] = {"policy",	"policy_file", "audit", "log_all",
+					     "command", "user",	       "uid",	"cwd",
+					     "events",	"workspace",   "home",	"limits"};
 
 	(void)state;
 	if (!scratch_root)
@@ -452,7 +453,7 @@ static void refusals(void **state)
 
 	for (size_t i = 0; i < RF_COUNT(fields); i++) {
 		request = start_request();
-		json_object_set_new(request, fields[i], json_object());
+		json_object_set_new(request, fields[i], json_pack("[i]", 1));
 		refused_with(client, request, &image, 1, -EPROTO);
 	}
 	request = start_request();
@@ -479,6 +480,66 @@ static void refusals(void **state)
 	name = start(client, NULL);
 	refused_with(client, anchor_of(json_pack("{s:s}", "path", "/")), &slash, 1, -EBUSY);
 	refused_with(client, start_request(), &image, 1, -EBUSY);
+	rf_client_close(client);
+}
+
+static json_t *reload_request(const char *name)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b}", "op", "reload", "session", name,
+			 "policy", "second", "policy_file", "/q.yaml", "audit", 1, "log_all", 0);
+}
+
+/* Another connection than the owner's switches the policy. */
+static void reload(void **state)
+{
+	static const char *const fields[] = {"session", "policy",  "policy_file",
+					     "audit",	"log_all", "limits"};
+	struct rf_name item = {.path = (char *)"/", .fd = open("/", O_PATH | O_CLOEXEC)};
+	struct rf_names names = {.items = &item, .n = 1};
+	_cleanup_fd_ int image = image_fd();
+	_cleanup_fd_ int slash = open("/", O_PATH | O_CLOEXEC);
+	_cleanup_json_ json_t *reply = NULL, *list = NULL;
+	_cleanup_free_ char *name = NULL;
+	struct rf_client *client, *other;
+	json_t *request;
+	int code;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	begin();
+	client = connect_to();
+	other = connect_to();
+	name = start(client, NULL);
+	refused_with(other, reload_request("none-000000"), &image, 1, -ENOENT);
+	refused(other, reload_request(name), -EPROTO);
+	refused_with(other, reload_request(name), &slash, 1, -EBADF);
+	for (size_t i = 0; i < RF_COUNT(fields); i++) {
+		request = reload_request(name);
+		json_object_set_new(request, fields[i], json_pack("[i]", 1));
+		refused_with(other, request, &image, 1, -EPROTO);
+	}
+	assert_int_equal(fake.n_anchors, 2);
+	assert_int_equal(rf_client_anchor(other, &names, &diags), 0);
+	close(item.fd);
+	reply = ask_with(other, reload_request(name), &image, 1, NULL);
+	assert_string_equal(json_string_value(json_object_get(reply, "policy")), "second");
+	assert_string_equal(json_string_value(json_object_get(reply, "mode")), "audit");
+	assert_int_equal(fake.n_anchors, 1);
+	list = ask(other, json_pack("{s:s}", "op", "list"));
+	assert_string_equal(
+		json_string_value(json_object_get(
+			json_array_get(json_object_get(list, "sessions"), 0), "policy")),
+		"second");
+	/* An invalid image: the policy's fault, and nothing changes. */
+	assert_int_equal(pwrite(image, "x", 1, 20), 1);
+	assert_int_equal(
+		rf_client_call(other, reload_request(name), &image, 1, &diags, NULL, NULL, &code),
+		-EINVAL);
+	assert_int_equal(code, 3);
+	assert_int_equal(fake.n_anchors, 1);
+	assert_int_equal(sessions(client), 1);
+	rf_client_close(other);
 	rf_client_close(client);
 }
 
@@ -886,6 +947,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(leaves_sessions, setup, teardown),
 		cmocka_unit_test_setup_teardown(kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(refusals, setup, teardown),
+		cmocka_unit_test_setup_teardown(reload, setup, teardown),
 		cmocka_unit_test_setup_teardown(invalid_image, setup, teardown),
 		cmocka_unit_test_setup_teardown(garbage, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_of_others, setup, teardown),

@@ -43,7 +43,7 @@ struct rf_kernel {
 	struct rf_event *events[FAKE_EVENTS];
 	size_t n_events;
 	int fd;
-	unsigned int unloads;
+	unsigned int unloads, synchronized;
 };
 
 static struct rf_kernel fake = {.fd = -1};
@@ -174,6 +174,14 @@ int rf_kernel_put_image(struct rf_kernel *kernel, const void *image, size_t size
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < FAKE_SLOTS; i++) {
+		if (!kernel->image_refs[i] || kernel->image_size[i] != size ||
+		    memcmp(kernel->image[i], image, size) != 0)
+			continue;
+		kernel->image_refs[i]++;
+		*ret_ref = (struct rf_image_ref){.class = RF_CLASS_16K, .slot = i};
+		return 0;
+	}
+	for (uint32_t i = 0; i < FAKE_SLOTS; i++) {
 		if (kernel->image[i])
 			continue;
 		kernel->image[i] = malloc(size);
@@ -257,6 +265,11 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 
 	if (fake_fails("add_anchor"))
 		return fake.error;
+	/* The kernel's own file systems, which every policy has. */
+	if (object->subvol == RF_SUBVOL_TYPE) {
+		*ret_name = 0;
+		return 0;
+	}
 	for (i = 0; i < kernel->n_anchors; i++)
 		if (!memcmp(&kernel->anchors[i].key, &key, sizeof(key)))
 			break;
@@ -309,6 +322,8 @@ int rf_kernel_start_session(struct rf_kernel *kernel, struct rf_kernel_session *
 int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_session *session,
 			     uint64_t word)
 {
+	if (fake_fails("switch_session"))
+		return fake.error;
 	kernel->sessions[session->slot].word = word;
 	return 0;
 }
@@ -319,6 +334,25 @@ int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_sess
 	(void)kernel;
 	(void)session;
 	(void)lasting;
+	return 0;
+}
+
+int rf_kernel_session_word(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+			   uint64_t *ret_word)
+{
+	if (kernel->sessions[session->slot].id != session->id)
+		return -ESRCH;
+	*ret_word = kernel->sessions[session->slot].word;
+	return 0;
+}
+
+int rf_kernel_synchronize(struct rf_kernel *kernel, struct rf_image_ref ref)
+{
+	if (fake_fails("synchronize"))
+		return fake.error;
+	if (!kernel->image[ref.slot])
+		return -ENOENT;
+	kernel->synchronized++;
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -226,9 +227,8 @@ static unsigned int cgroups(void)
 }
 
 /* The anchors of a session but for the kernel's own file systems, which all have. */
-static size_t anchors_of(const struct rf_live_session *session)
+static size_t anchors_of(const struct rf_session_state *state)
 {
-	const struct rf_session_state *state = rf_session_state(session);
 	size_t n = 0;
 
 	for (size_t i = 0; i < state->n_anchors; i++)
@@ -266,7 +266,7 @@ static void life(void **state)
 	assert_int_equal(strlen(s->name), 16);
 	assert_ptr_equal(rf_sessions_find(sessions, s->name), session);
 	assert_int_equal(fake_images(), 1);
-	assert_int_equal(anchors_of(session), 2);
+	assert_int_equal(anchors_of(rf_session_state(session)), 2);
 	assert_int_equal(fake.sessions[0].word,
 			 RF_WORD(fake.next_policy, s->image.class, s->image.slot, 0));
 	assert_int_equal(files_in(scratch_path("run/sessions")), 1);
@@ -589,7 +589,7 @@ static void too_many_names(void **state)
 	nothing_left();
 	/* "/aa" and "/bb" are the same to it. */
 	assert_int_equal(try_start(names, 5, &diags, &session, &code), 0);
-	assert_int_equal(anchors_of(session), 4);
+	assert_int_equal(anchors_of(rf_session_state(session)), 4);
 }
 
 static void no_identity(void **state)
@@ -607,7 +607,7 @@ static void no_identity(void **state)
 	assert_int_equal(try_start(names, 2, &diags, &session, &code), 0);
 	assert_int_equal(diags.errors, 0);
 	assert_non_null(strstr(diags.items[0].message, "/nfs"));
-	assert_int_equal(anchors_of(session), 1);
+	assert_int_equal(anchors_of(rf_session_state(session)), 1);
 }
 
 /* ---- restart --------------------------------------------------------- */
@@ -768,6 +768,269 @@ static void wall_gone(void **state)
 	assert_int_equal(files_in(scratch_path("run/sessions")), 0);
 }
 
+/* ---- reload ---------------------------------------------------------- */
+
+/* Another policy: its only rule stands in another line. */
+static void *other_image(size_t *ret_size)
+{
+	struct rf_image *other = fake_image(ret_size);
+	struct rf_rule *rule = (struct rf_rule *)((__u64 *)other + other->rules);
+
+	rule->line = 9;
+	other->checksum = 0;
+	other->checksum = (uint32_t)crc32(0, (const Bytef *)other, (uInt)*ret_size);
+	return other;
+}
+
+static int reload(struct rf_live_session *session, bool audit, struct rf_diags *diags,
+		  int *ret_exit)
+{
+	struct rf_session_name names[] = {
+		{.path = "/", .identity = identity_of("/")},
+		{.path = "/tmp", .identity = identity_of("/tmp")},
+		{.path = "/etc", .identity = identity_of("/etc")},
+	};
+	struct rf_session_request request = {
+		.policy = "other",
+		.policy_file = "/o.yaml",
+		.pid = getpid(),
+		.audit = audit,
+		.names = names,
+		.n_names = 3,
+	};
+	_cleanup_free_ void *other = other_image(&request.image_size);
+
+	request.image = other;
+	return rf_session_reload(session, &request, diags, ret_exit);
+}
+
+static uint64_t rule_line(const json_t *event)
+{
+	return (uint64_t)json_integer_value(
+		json_object_get(json_object_get(event, "rule"), "line"));
+}
+
+static size_t policy_anchors(uint64_t policy)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < fake.n_anchors; i++)
+		n += fake.anchors[i].key.policy == policy;
+	return n;
+}
+
+static void reloaded(void **state)
+{
+	const struct rf_session_state *s;
+	struct rf_live_session *session;
+	struct rf_diags diags = {0};
+	struct rf_anchor_key key;
+	char name[64];
+	uint64_t policy;
+	int code = 0;
+	pid_t pid;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	session = start();
+	s = rf_session_state(session);
+	policy = RF_WORD_POLICY(s->kernel.word);
+	key = fake.anchors[1].key;
+	pid = put_sleeper(session);
+	/* In the ring when the policy is switched: told by the one that judged it. */
+	fake_event(s->kernel.id, &key, 0, "/x")->policy = policy;
+	assert_int_equal(reload(session, true, &diags, &code), 0);
+	assert_int_equal(diags.n, 0);
+	assert_true(RF_WORD_POLICY(s->kernel.word) > policy);
+	assert_true(s->kernel.word & RF_WORD_AUDIT);
+	assert_true(fake.sessions[s->kernel.slot].word == s->kernel.word);
+	assert_string_equal(s->policy, "other");
+	assert_string_equal(s->policy_file, "/o.yaml");
+	assert_string_equal(s->user, "root");
+	assert_int_equal(anchors_of(s), 3);
+	assert_int_equal(policy_anchors(RF_WORD_POLICY(s->kernel.word)), 3);
+	assert_int_equal(policy_anchors(policy), 0);
+	assert_int_equal(fake_images(), 1);
+	assert_int_equal(fake.synchronized, 1);
+	assert_int_equal(files_in(scratch_path("run/sessions")), 1);
+	fake_event(s->kernel.id, &key, 0, "/y")->policy = policy;
+	run_until(&events, 2);
+	assert_int_equal(rule_line(last_event), 7);
+	assert_string_equal(json_string_value(json_object_get(last_event, "path")), "/tmp/y");
+	assert_string_equal(json_string_value(json_object_get(last_event, "mode")), "enforce");
+	assert_string_equal(json_string_value(json_object_get(last_event, "policy")), "unit test");
+	fake_event(s->kernel.id, &fake.anchors[2].key, 0, "/z")->policy =
+		RF_WORD_POLICY(s->kernel.word);
+	run_until(&events, 3);
+	assert_int_equal(rule_line(last_event), 9);
+	assert_string_equal(json_string_value(json_object_get(last_event, "path")), "/etc/z");
+	assert_string_equal(json_string_value(json_object_get(last_event, "mode")), "audit");
+	assert_string_equal(json_string_value(json_object_get(last_event, "policy")), "other");
+	/* The tick waits once more, and then forgets the names of the first. */
+	run_for(1500000);
+	assert_int_equal(fake.synchronized, 2);
+	run_for(1500000);
+	assert_int_equal(fake.synchronized, 2);
+	/* A restarted daemon knows the new one. */
+	snprintf(name, sizeof(name), "%s", s->name);
+	restart();
+	s = rf_session_state(rf_sessions_find(sessions, name));
+	assert_string_equal(s->policy, "other");
+	assert_null(strstr(complaints, "swap"));
+	kill(pid, SIGKILL);
+	expect_killed(pid);
+	ends = 0;
+	run_until(&ends, 1);
+	nothing_left();
+}
+
+/* Whatever fails, the old policy is as it was. */
+static void reload_failures(void **state)
+{
+	static const struct {
+		const char *function;
+		int error, after, code;
+	} rows[] = {
+		{"put_image", -ENOSPC, 0, 1},	  {"put_image", -EINVAL, 0, 3},
+		{"add_anchor", -ENOMEM, 0, 1},	  {"add_anchor", -ENOSPC, 2, 1},
+		{"switch_session", -ESRCH, 0, 1},
+	};
+	const struct rf_session_state *s;
+	struct rf_session_totals totals;
+	struct rf_live_session *session;
+	struct rf_diags diags = {0};
+	uint64_t word;
+	char file[64];
+	int code;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	session = start();
+	s = rf_session_state(session);
+	word = s->kernel.word;
+	for (size_t i = 0; i <= RF_COUNT(rows); i++) {
+		if (i < RF_COUNT(rows)) {
+			fake_fail(rows[i].function, rows[i].error, rows[i].after);
+			assert_int_equal(reload(session, false, &diags, &code), rows[i].error);
+			assert_int_equal(code, rows[i].code);
+		} else {
+			/* The next state cannot be written. */
+			snprintf(file, sizeof(file), "run/sessions/%d.next.new", (int)s->kernel.id);
+			assert_int_equal(mkdir(scratch_path(file), 0700), 0);
+			assert_int_equal(reload(session, false, &diags, &code), -EISDIR);
+			assert_int_equal(rmdir(scratch_path(file)), 0);
+		}
+		fake.fail = NULL;
+		assert_true(diags.errors > 0);
+		rf_diags_done(&diags);
+		diags = (struct rf_diags){0};
+		assert_true(s->kernel.word == word);
+		assert_true(fake.sessions[s->kernel.slot].word == word);
+		assert_string_equal(s->policy, "unit test");
+		assert_int_equal(anchors_of(s), 2);
+		assert_int_equal(fake.n_anchors, 2);
+		assert_int_equal(fake_images(), 1);
+		assert_int_equal(files_in(scratch_path("run/sessions")), 1);
+	}
+	/* The wait fails: what may be in use stays until it succeeds. */
+	fake_fail("synchronize", -ENOMEM, 0);
+	assert_int_equal(reload(session, false, &diags, &code), 0);
+	assert_non_null(strstr(complaints, "out of use"));
+	assert_int_equal(fake.n_anchors, 5);
+	assert_int_equal(fake_images(), 2);
+	fake.fail = NULL;
+	run_for(1500000);
+	assert_int_equal(fake.n_anchors, 3);
+	assert_int_equal(fake_images(), 1);
+	rf_session_end(session, false, &totals);
+	run_until(&ends, 1);
+	nothing_left();
+}
+
+/* The daemon was killed on one side of the switch or on the other. */
+static void killed_within_reload(void **state)
+{
+	(void)state;
+	if (!scratch_root)
+		skip();
+	for (int switched = 0; switched < 2; switched++) {
+		struct rf_live_session *session = start();
+		const struct rf_session_state *s = rf_session_state(session);
+		uint64_t old = s->kernel.word, id = s->kernel.id;
+		struct rf_anchor_key key = fake.anchors[1].key;
+		pid_t pid = put_sleeper(session);
+		char file[64], next[64], name[64];
+		struct rf_diags diags = {0};
+		int code;
+
+		snprintf(name, sizeof(name), "%s", s->name);
+		snprintf(file, sizeof(file), "run/sessions/%d.json", (int)id);
+		snprintf(next, sizeof(next), "run/sessions/%d.next", (int)id);
+		assert_int_equal(link(scratch_path(file), scratch_path("early")), 0);
+		/* So that nothing is removed. */
+		fake_fail("synchronize", -ENOMEM, 0);
+		assert_int_equal(reload(session, true, &diags, &code), 0);
+		close_sessions();
+		fake.fail = NULL;
+		assert_int_equal(rename(scratch_path(file), scratch_path(next)), 0);
+		assert_int_equal(rename(scratch_path("early"), scratch_path(file)), 0);
+		if (!switched)
+			fake.sessions[0].word = old;
+		fake_event(id, &key, 0, "/x")->policy = RF_WORD_POLICY(old);
+
+		events = 0;
+		open_sessions();
+		assert_int_equal(rf_sessions_take_over(sessions), 0);
+		assert_non_null(strstr(complaints, "swap was under way"));
+		s = rf_session_state(rf_sessions_find(sessions, name));
+		assert_true((s->kernel.word == old) == !switched);
+		assert_true(fake.sessions[0].word == s->kernel.word);
+		assert_string_equal(s->policy, switched ? "other" : "unit test");
+		assert_int_equal(anchors_of(s), switched ? 3 : 2);
+		run_until(&events, 1);
+		assert_int_equal(rule_line(last_event), 7);
+		run_for(1500000);
+		assert_int_equal(fake_images(), 1);
+		assert_int_equal(fake.n_anchors, anchors_of(s));
+		assert_int_equal(files_in(scratch_path("run/sessions")), 1);
+		ends = 0;
+		kill(pid, SIGKILL);
+		expect_killed(pid);
+		run_until(&ends, 1);
+		nothing_left();
+	}
+}
+
+/* An image that a session shares with one that ended while no daemon ran. */
+static void shared_image(void **state)
+{
+	struct rf_live_session *first, *second;
+	char gone[256];
+	pid_t pid;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	first = start();
+	second = start();
+	assert_int_equal(fake_images(), 2);
+	pid = put_sleeper(second);
+	snprintf(gone, sizeof(gone), "%s", rf_session_state(first)->cgroup);
+	close_sessions();
+	assert_int_equal(rmdir(gone), 0);
+	open_sessions();
+	assert_int_equal(rf_sessions_take_over(sessions), 0);
+	assert_int_equal(rf_sessions_count(sessions), 1);
+	assert_int_equal(fake_images(), 1);
+	assert_non_null(fake.image[0]);
+	kill(pid, SIGKILL);
+	expect_killed(pid);
+	run_until(&ends, 1);
+	nothing_left();
+}
+
 static void names(void **state)
 {
 	static const char *const bad[] = {"", ".", "..", ".x", "a/b", "a b", "a\n", "\xc3\xbc"};
@@ -803,6 +1066,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cgroup_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(corrupt_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(wall_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(reloaded, setup, teardown),
+		cmocka_unit_test_setup_teardown(reload_failures, setup, teardown),
+		cmocka_unit_test_setup_teardown(killed_within_reload, setup, teardown),
+		cmocka_unit_test_setup_teardown(shared_image, setup, teardown),
 		cmocka_unit_test(names),
 	};
 

@@ -49,6 +49,8 @@ static struct rf_session_state sample(void)
 		.log = strdup("/var/log/ringfence/p-0000ff.jsonl"),
 		.started = strdup("2026-01-01T00:00:00.000000000Z"),
 		.user = strdup("me"),
+		.workspace = strdup("/w"),
+		.limits = {.memory = 1 << 30, .cpu = 1500},
 		.command = json_pack("[s, s]", "make", "a\\x0ab"),
 		.uid = 4294967294u,
 		.pid = 12,
@@ -92,6 +94,8 @@ static void round_trip(void **state)
 	assert_string_equal(a.started, b.started);
 	assert_string_equal(a.user, b.user);
 	assert_null(b.cwd);
+	assert_string_equal(b.workspace, "/w");
+	assert_true(b.limits.memory == 1 << 30 && b.limits.cpu == 1500 && !b.limits.tasks);
 	assert_true(json_equal(a.command, b.command));
 	assert_int_equal(a.uid, b.uid);
 	assert_int_equal(a.pid, b.pid);
@@ -160,7 +164,8 @@ static void not_whole(void **state)
 	{
 		_cleanup_json_ json_t *copy = json_copy(json);
 
-		json_object_set_new(copy, key, json_object());
+		json_object_set_new(copy, key,
+				    json_is_object(value) ? json_array() : json_object());
 		assert_int_equal(json_dump_file(copy, scratch_path("17.json"), 0), 0);
 		assert_int_equal(rf_session_state_load(dir, "17.json", &b), -EBADMSG);
 	}

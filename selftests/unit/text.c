@@ -123,11 +123,36 @@ static void refuses(void **state)
 		assert_int_equal(rf_unescape(bad[i], &bytes, NULL), -EINVAL);
 }
 
+static void octal(void **state)
+{
+	static const char *const pairs[][2] = {
+		{"", ""},
+		{"/plain", "/plain"},
+		{"/a\\040b", "/a b"},
+		{"\\134\\012", "\\\n"},
+		{"\\377", "\377"},
+		{"/a\\04", "/a\\04"},
+		{"\\400", "\\400"},
+		{"\\089", "\\089"},
+		{"\\", "\\"},
+		{"\\\\040", "\\ "},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(pairs); i++) {
+		char text[32];
+
+		strcpy(text, pairs[i][0]);
+		rf_unescape_octal(text);
+		assert_string_equal(text, pairs[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escapes),	cmocka_unit_test(cleans),  cmocka_unit_test(quotes),
-		cmocka_unit_test(random_bytes), cmocka_unit_test(refuses),
+		cmocka_unit_test(random_bytes), cmocka_unit_test(refuses), cmocka_unit_test(octal),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -28,16 +28,17 @@ _ringfence()
 
 	if ((cword == 1)); then
 		mapfile -t COMPREPLY < <(compgen -W \
-			'run ps events status check explain help version --help --version' -- "$cur")
+			'run ps events reload status check explain help version --help --version' -- "$cur")
 		return
 	fi
 	case $command in
 	run) options='--policy --audit --user --var --events --keep --fail-on-deny --quiet --verbose --json --help' ;;
 	events) options='--follow --verdict --op --path --json --help' ;;
+	reload) options='--audit --var --verbose --json --help' ;;
 	check) options='--json --print --user --var --help' ;;
 	explain) options='--policy --json --user --var --help' ;;
 	ps | status | version) options='--json --help' ;;
-	help) options='run ps events status check explain version --help' ;;
+	help) options='run ps events reload status check explain version --help' ;;
 	esac
 
 	if [[ $command == run ]]; then
@@ -55,7 +56,7 @@ _ringfence()
 	run--policy | explain--policy) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur") ;;
 	run--user | check--user | explain--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	run--events) _filedir ;;
-	run--var | check--var | explain--var | events--path) ;;
+	run--var | reload--var | check--var | explain--var | events--path) ;;
 	check--print) mapfile -t COMPREPLY < <(compgen -W 'rules patterns dfa net image' -- "$cur") ;;
 	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow would-allow lost' -- "$cur") ;;
 	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send lost' -- "$cur") ;;
@@ -68,6 +69,8 @@ _ringfence()
 			mapfile -t COMPREPLY < <(compgen -W 'read modify create delete attr exec write all connect' -- "$cur"; compgen -f -- "$cur")
 		elif [[ $command == events ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions)" -- "$cur")
+		elif [[ $command == reload ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions) $(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur")
 		elif [[ $command == run ]]; then
 			mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 		fi

@@ -23,6 +23,7 @@ complete -c ringfence -n __fish_use_subcommand -l version -d 'print the version'
 complete -c ringfence -n __fish_use_subcommand -a run -d 'run a command in a new confined session'
 complete -c ringfence -n __fish_use_subcommand -a ps -d 'list the sessions'
 complete -c ringfence -n __fish_use_subcommand -a events -d 'show what sessions did'
+complete -c ringfence -n __fish_use_subcommand -a reload -d 'put another policy in force for a session'
 complete -c ringfence -n __fish_use_subcommand -a status -d 'show the daemon, its programs, and what is not enforced yet'
 complete -c ringfence -n __fish_use_subcommand -a check -d 'check a policy and say what is wrong with it'
 complete -c ringfence -n __fish_use_subcommand -a explain -d 'say what a policy would decide, and by which rule'
@@ -30,17 +31,17 @@ complete -c ringfence -n __fish_use_subcommand -a help -d 'explain a command'
 complete -c ringfence -n __fish_use_subcommand -a version -d 'print the version'
 
 complete -c ringfence -l help -d 'show help'
-complete -c ringfence -n '__ringfence_in ps events status check explain version run' -l json -d 'print JSON'
+complete -c ringfence -n '__ringfence_in ps events reload status check explain version run' -l json -d 'print JSON'
 
 complete -c ringfence -n '__ringfence_in run explain' -l policy -x -a '(__ringfence_policies) (__fish_complete_path)' -d policy
-complete -c ringfence -n '__ringfence_in run' -l audit -d 'only report'
+complete -c ringfence -n '__ringfence_in run reload' -l audit -d 'only report'
 complete -c ringfence -n '__ringfence_in run check explain' -l user -x -a '(__fish_complete_users)' -d user
-complete -c ringfence -n '__ringfence_in run check explain' -l var -x -d 'set a variable, NAME=VALUE'
+complete -c ringfence -n '__ringfence_in run reload check explain' -l var -x -d 'set a variable, NAME=VALUE'
 complete -c ringfence -n '__ringfence_in run' -l events -r -F -d 'append events to a file'
 complete -c ringfence -n '__ringfence_in run' -l keep -d 'leave processes running'
 complete -c ringfence -n '__ringfence_in run' -l fail-on-deny -d 'exit with 1 if anything was denied'
 complete -c ringfence -n '__ringfence_in run' -l quiet -d 'no summary and no notes'
-complete -c ringfence -n '__ringfence_in run' -l verbose -d 'say more'
+complete -c ringfence -n '__ringfence_in run reload' -l verbose -d 'say more'
 complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --fcs-skip=2)'
 
 complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
@@ -49,6 +50,9 @@ complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioc
 complete -c ringfence -n '__ringfence_in events' -l path -x -d 'only matching paths'
 complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
 
+complete -c ringfence -n '__ringfence_in reload' -F
+complete -c ringfence -n '__ringfence_in reload' -a '(__ringfence_sessions) (__ringfence_policies)'
+
 complete -c ringfence -n '__ringfence_in check' -a '(__ringfence_policies)'
 complete -c ringfence -n '__ringfence_in check' -F
 complete -c ringfence -n '__ringfence_in check' -l print -x -a 'rules patterns dfa net image' -d 'print what the compiler makes'
@@ -56,4 +60,4 @@ complete -c ringfence -n '__ringfence_in check' -l print -x -a 'rules patterns d
 complete -c ringfence -n '__ringfence_in explain' -a 'read modify create delete attr exec write all connect'
 complete -c ringfence -n '__ringfence_in explain' -F
 
-complete -c ringfence -n '__ringfence_in help' -a 'run ps events status check explain version'
+complete -c ringfence -n '__ringfence_in help' -a 'run ps events reload status check explain version'
