@@ -1616,7 +1616,10 @@ int rf_sessions_take_over(struct rf_sessions *all)
 		}
 		say(all, LOG_INFO, "%s: taken over", s->state.name);
 	}
-	rf_sessions_consume(all);
+	/* Of what the earlier daemon told, equal acts cannot be told as such any more. */
+	drain(all);
+	for (size_t i = 0; i < all->n; i++)
+		tell_repeats(all->items[i], true);
 	/* Nobody owns them: those that are empty have ended. */
 	for (size_t i = all->n; i-- > 0;)
 		if (all->items[i]->cgroup.fd >= 0)

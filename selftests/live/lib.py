@@ -181,7 +181,8 @@ class Session:
 
     def events(self):
         with open(self.events_file) as f:
-            return [json.loads(line) for line in f]
+            # The last line may be half written as yet.
+            return [json.loads(line) for line in f if line.endswith("\n")]
 
 
 class Opener(Session):
