@@ -278,6 +278,9 @@ installed = \
 	$(foreach f,$(profiles),$(f):$(profiledir)/$(notdir $(f)):644) \
 	$(foreach f,$(man),$(f):$(mandir)/man$(call section,$(f))/$(notdir $(f)):644) \
 	$(foreach f,$(units),$(f):$(unitdir)/$(notdir $(f)):644) \
+	policy/LANGUAGE.md:$(datadir)/doc/ringfence/LANGUAGE.md:644 \
+	$(foreach f,$(wildcard policy/examples/*.yaml),\
+		$(f):$(datadir)/doc/ringfence/examples/$(notdir $(f)):644) \
 	$(foreach f,$(wildcard tools/completion/*.bash),\
 		$(f):$(datadir)/bash-completion/completions/$(basename $(notdir $(f))):644) \
 	$(foreach f,$(wildcard tools/completion/_*),\

@@ -110,7 +110,7 @@ int rf_explain_rights(const struct rf_policy *policy, const void *image,
 			continue;
 		r = rf_explain_object(image, &one, &e);
 		if (!r)
-			all[n++] = (struct rf_explained){1u << i, e.verdict, 0};
+			all[n++] = (struct rf_explained){e.verdict, 0, 1u << i};
 	}
 	for (size_t i = 0; !r && i < n; i++) {
 		uint16_t rule = all[i].verdict.rule;

@@ -36,9 +36,9 @@ int rf_explain_object(const void *image, const struct rf_object *object,
 
 /* What is said of some rights of an act, alike for each of them. */
 struct rf_explained {
-	uint8_t rights;
 	struct rf_verdict verdict; /* of the first of them alone */
 	uint32_t runner_up; /* the rule that would decide if verdict.rule were not there, 0 none */
+	uint8_t rights;
 };
 
 /*

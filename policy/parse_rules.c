@@ -120,6 +120,18 @@ static struct rf_rule_head head_of(struct rf_parser *p, const struct rf_action_i
 	};
 }
 
+/* `paths: ~/.a, ~/.b` without brackets, which denies neither. */
+static void warn_of_comma(struct rf_parser *p, const struct rf_yaml *node)
+{
+	const char *comma = node->plain ? strstr(node->text, ", ") : NULL;
+
+	if (comma && comma[2] && strchr("/~$*", comma[2]))
+		rf_diag(p->diags, RF_WARNING, p->file, node->line,
+			rf_yaml_column(node, comma - node->text),
+			"several paths need brackets: [/a, /b]",
+			"this is one path, with a comma in it");
+}
+
 static void add_path(struct rf_parser *p, const struct rf_action_item *item,
 		     const struct rf_yaml *node)
 {
@@ -147,6 +159,7 @@ static void add_path(struct rf_parser *p, const struct rf_action_item *item,
 		p->no_memory = true;
 	if (r)
 		return;
+	warn_of_comma(p, node);
 	for (size_t i = 0; i < rule->pattern.n; i++)
 		policy->natoms += rule->pattern.sequences[i].n;
 	policy->nrules++;

@@ -422,13 +422,13 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 	if (stats < 0)
 		return -errno;
 	file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	ioctl(file, TCGETS, &mode);
+	(void)ioctl(file, TCGETS, &mode);
 	make_memory();
 	peer = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	connect(peer, &nobody, sizeof(nobody.sa_family));
-	sendto(peer, "", 1, 0, &nobody, sizeof(nobody.sa_family));
+	(void)connect(peer, &nobody, sizeof(nobody.sa_family));
+	(void)sendto(peer, "", 1, 0, &nobody, sizeof(nobody.sa_family));
 	netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	send(netlink, &message, sizeof(message), 0);
+	(void)send(netlink, &message, sizeof(message), 0);
 	child = fork();
 	if (child == 0)
 		_exit(0);

@@ -470,7 +470,7 @@ static int names_add_layers(struct rf_names *names, const struct mount *mount, c
 			r = follow(path, image, &found);
 			if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 				return r;
-			if (r < 0)
+			if (r < 0 || !found.real)
 				continue;
 			fd = found.fd;
 			real = found.real;
