@@ -301,7 +301,7 @@ install: all ## install below $(DESTDIR)$(prefix)
 
 uninstall: ## remove what install put there
 	$(Q)rm -f $(foreach i,$(installed),$(DESTDIR)$(call part,$(i),2))
-	$(Q)for d in $(profiledir) $(dir $(profiledir)); do \
+	$(Q)for d in $(profiledir) $(dir $(profiledir)) $(datadir)/doc/ringfence/examples $(datadir)/doc/ringfence; do \
 		[ ! -d $(DESTDIR)$$d ] || rmdir --ignore-fail-on-non-empty $(DESTDIR)$$d; done
 
 clean: ## remove all output

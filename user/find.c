@@ -121,10 +121,8 @@ static int read_file(const char *path, char **ret_text, size_t *ret_size)
 			size += (size_t)n;
 	}
 	close(fd);
-	if (r == 0 && !text)
-		r = -ENOMEM;
-	if (r < 0)
-		return r;
+	if (r || !text)
+		return r ? r : -ENOMEM;
 	text[size] = 0;
 	*ret_text = rf_steal(&text);
 	*ret_size = size;
