@@ -235,8 +235,9 @@ fuzz: ## fuzz each target for FUZZ_SECONDS (600)
 	$(Q)$(MAKE) O=.output/fuzz CC=clang SAN=fuzz fuzzers
 	$(Q)FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) selftests/run fuzz
 
-mutants: ## break the decision code on purpose: a test must notice
+mutants: ## break the decision code, switch each BPF program off: a test must notice
 	$(Q)selftests/mutants
+	$(Q)selftests/mutants-live
 
 bench: all tests ## measure; figures in selftests/bench/RESULTS.md
 	$(Q)test -x selftests/bench/run || { echo "make: there is no benchmark in this version" >&2; exit 1; }

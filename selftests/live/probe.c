@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -271,6 +272,28 @@ static int act_open_tree(char **args)
 	return result(openat(tree, args[1], O_RDONLY));
 }
 
+/* type32 TEXT: into the terminal at stdin, by the system calls of 32-bit programs */
+static int act_type32(char **args)
+{
+	char *low = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	const char *text;
+	long r = 0;
+
+	if (low == MAP_FAILED)
+		return not_attempted("mmap");
+	for (text = args[0]; *text && r == 0; text++) {
+		*low = *text;
+		/* ioctl is 54 there */
+		asm volatile("int $0x80"
+			     : "=a"(r)
+			     : "a"(54L), "b"(0L), "c"((long)TIOCSTI), "d"(low)
+			     : "memory");
+	}
+	errno = (int)-r;
+	return result(r < 0 ? -1 : 0);
+}
+
 /* chroot DIR PATH: PATH below the new root */
 static int act_chroot(char **args)
 {
@@ -374,31 +397,19 @@ int main(int argc, char **argv)
 		int args;
 		int (*act)(char **args);
 	} acts[] = {
-		{"open", 2, act_open},
-		{"openat", 3, act_openat},
-		{"openat2", 3, act_openat2},
-		{"chdir", 3, act_chdir},
-		{"fchdir", 3, act_fchdir},
-		{"fd", 3, act_fd},
-		{"gone", 3, act_gone},
-		{"thread", 2, act_thread},
-		{"fork", 2, act_fork},
-		{"exec", 1, act_exec},
-		{"memfd", 0, act_memfd},
-		{"pipe", 0, act_pipe},
-		{"deep", 3, act_deep},
-		{"wait", 2, act_wait},
-		{"open_tree", 2, act_open_tree},
-		{"chroot", 2, act_chroot},
-		{"pivot_root", 3, act_pivot_root},
-		{"loop", 3, act_loop},
-		{"files", 3, act_files},
-		{"flood", 3, act_flood},
-		{"net", 4, act_net},
-		{"again", 5, act_again},
-		{"bound", 4, act_bound},
-		{"socket", 3, act_socket},
-		{"netlink", 1, act_netlink},
+		{"open", 2, act_open},		 {"openat", 3, act_openat},
+		{"openat2", 3, act_openat2},	 {"chdir", 3, act_chdir},
+		{"fchdir", 3, act_fchdir},	 {"fd", 3, act_fd},
+		{"gone", 3, act_gone},		 {"thread", 2, act_thread},
+		{"fork", 2, act_fork},		 {"exec", 1, act_exec},
+		{"memfd", 0, act_memfd},	 {"pipe", 0, act_pipe},
+		{"deep", 3, act_deep},		 {"wait", 2, act_wait},
+		{"open_tree", 2, act_open_tree}, {"type32", 1, act_type32},
+		{"chroot", 2, act_chroot},	 {"pivot_root", 3, act_pivot_root},
+		{"loop", 3, act_loop},		 {"files", 3, act_files},
+		{"flood", 3, act_flood},	 {"net", 4, act_net},
+		{"again", 5, act_again},	 {"bound", 4, act_bound},
+		{"socket", 3, act_socket},	 {"netlink", 1, act_netlink},
 	};
 	size_t i;
 
