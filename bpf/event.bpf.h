@@ -101,6 +101,25 @@ whole:
 typedef __u64 __attribute__((may_alias)) event_word;
 #define EVENT_WORD(field) (__builtin_offsetof(struct rf_event, field) / 8)
 
+#define TAG_PART 64 /* bytes of the path */
+
+/* A part of the event's path; a function of its own, since it is verified but once. */
+__noinline int tag_part(struct rf_sip *s, struct rf_event *event, __u32 at)
+{
+	__u32 i, len;
+
+	if (!s || !event)
+		return 0;
+	len = event->path_len;
+	at &= RF_EVENT_PATH - TAG_PART;
+	for (i = 0; i < TAG_PART; i += 8) {
+		if (at + i >= len)
+			break;
+		rf_sip_add(s, ((const event_word *)event)[EVENT_WORD(path) + (at + i) / 8]);
+	}
+	return 0;
+}
+
 /*
  * The event's tag: of all its words but the time, the thread and the text of the
  * program, which its memory stands for: an execve changes it.
@@ -130,10 +149,10 @@ __noinline int event_tag(struct rf_event *event)
 		rf_meter_opaque(at);
 		event->path[at & (RF_EVENT_PATH - 1)] = 0;
 	}
-	for (i = 0; i < RF_EVENT_PATH; i += 8) {
+	for (i = 0; i < RF_EVENT_PATH; i += TAG_PART) {
 		if (i >= len)
 			break;
-		rf_sip_add(&s, word[EVENT_WORD(path) + (i & (RF_EVENT_PATH - 1)) / 8]);
+		tag_part(&s, event, i);
 	}
 	next = rf_sip_end(&s);
 	event->tag = RF_REPEAT_TAG(next) ? next : RF_REPEAT_COUNT + 1;
