@@ -182,7 +182,7 @@ class Session:
     def events(self):
         with open(self.events_file) as f:
             # The last line may be half written as yet.
-            return [json.loads(line) for line in f if line.endswith("\n")]
+            return [json.loads(line) for line in f.read().split("\n")[:-1]]
 
 
 class Opener(Session):
