@@ -87,7 +87,7 @@ static __always_inline void rf_verdict_begin(struct rf_verdict *v, __u8 want)
 static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 {
 	v->missing = v->want;
-	v->granted = 0;
+	v->granted = v->refused = 0;
 	v->reason = reason;
 	v->rule = 0;
 	v->name = 0;

@@ -140,6 +140,8 @@ __noinline int judge_walk(struct rf_walk *walk)
 		return 0;
 	word = walk->word;
 	walk->reason = RF_REASON_UNREADABLE;
+	/* Anew: where a name moved during the last walk, nothing that it found may stay. */
+	rf_verdict_begin(&walk->verdict, walk->verdict.want);
 	rf_verdict_fail(&walk->verdict, RF_REASON_NO_IMAGE);
 	with_image(word, judge, walk);
 	return 0;
