@@ -388,4 +388,28 @@ static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 	count(slot, id, RF_DENY, reason, outcome);
 }
 
+/*
+ * How each hook begins: the label of the current task. NULL: that is all, the hook returns
+ * what *ret_answer says, 0 outside every session and `err` of a task that is in a session but
+ * has no label and cannot get one.
+ */
+static __always_inline struct rf_label *hook_label(__u8 op, __u8 want, int err, int *ret_answer)
+{
+	struct rf_label *label = NULL;
+	__u32 slot = 0;
+
+	*ret_answer = 0;
+	switch (label_current(&label, &slot)) {
+	case RF_OUTSIDE:
+		return NULL;
+	case RF_UNLABELLABLE:
+		report(slot, op, want, RF_REASON_NO_STORAGE);
+		*ret_answer = err;
+		return NULL;
+	case RF_LABELLED:
+		break;
+	}
+	return label;
+}
+
 #endif

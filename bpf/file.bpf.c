@@ -29,58 +29,49 @@ static __always_inline __u8 open_rights(unsigned int flags, unsigned int mode)
 	return want;
 }
 
+/*
+ * An overlay's file in its layer, opened under the overlay's path (kernels before 6.7): that
+ * path has been judged for the overlay's own file.
+ */
+static __always_inline bool is_layer_of_overlay(const struct file *file)
+{
+	const struct inode *inode = file->f_path.dentry->d_inode;
+
+	return file->f_inode != inode && inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+}
+
 SEC("lsm/file_open")
 int BPF_PROG(rf_file_open, struct file *file, int ret)
 {
-	struct rf_label *label = NULL;
-	__u32 slot = 0;
+	struct rf_label *label;
 	__u64 word;
 	__u8 want, op;
 
 	if (ret)
 		return ret;
-	/*
-	 * An overlay's file in its layer, opened under the overlay's path (kernels before
-	 * 6.7): that path has been judged for the overlay's own file.
-	 */
-	if (file->f_inode != file->f_path.dentry->d_inode)
-		return 0;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_OPEN, open_rights(file->f_flags, file->f_mode),
-		       RF_REASON_NO_STORAGE);
-		return -EACCES;
-	case RF_LABELLED:
-		break;
-	}
 	want = open_rights(file->f_flags, file->f_mode);
+	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
+	if (!label || is_layer_of_overlay(file))
+		return ret;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);
-	judge_object(label, &file->f_path, want, word);
+	judge_object(label, &file->f_path, file->f_inode, want, word);
 	return answer(label, word, op);
 }
 
 /* Never out of the session: what is typed into its terminal, the caller's shell executes. */
 static __always_inline int terminal_ioctl(struct file *file, unsigned int cmd)
 {
-	struct rf_label *label = NULL;
+	struct rf_label *label;
 	struct dentry *dentry;
-	__u32 slot = 0;
+	int ret = 0;
 	__u64 word;
 
 	if (cmd != TIOCSTI && cmd != TIOCLINUX)
 		return 0;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_IOCTL, RF_MODIFY, RF_REASON_NO_STORAGE);
-		return -EACCES;
-	case RF_LABELLED:
-		break;
-	}
+	label = hook_label(RF_OP_IOCTL, RF_MODIFY, -EACCES, &ret);
+	if (!label)
+		return ret;
 	dentry = file->f_path.dentry;
 	word = label_word(label);
 	/* No policy is asked, so there is no walk either: the terminal's own name will do. */

@@ -16,6 +16,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define barrier() asm volatile("" ::: "memory")
+
 #define EPERM 1
 #define ENOMEM 12
 #define EACCES 13
@@ -38,9 +41,12 @@
 /* stat.h: i_mode */
 #define S_IFMT 00170000
 #define S_IFDIR 0040000
+#define S_IFREG 0100000
 #define S_IFCHR 0020000
 #define S_IFBLK 0060000
 
+/* dcache.h: in d_flags: whether the name still holds is asked of the file system each time */
+#define DCACHE_OP_REVALIDATE (1u << 2)
 /* fs.h: S_CASEFOLD, in i_flags of a directory whose names are folded */
 #define S_CASEFOLD (1u << 15)
 
@@ -48,6 +54,7 @@
 #define SB_NOUSER (1ul << 31)
 /* magic.h */
 #define PIPEFS_MAGIC 0x50495045
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 #define DEVPTS_SUPER_MAGIC 0x1cd1
@@ -125,6 +132,7 @@ struct inode {
 };
 
 struct dentry {
+	unsigned int d_flags;
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;

@@ -9,9 +9,6 @@
 
 #include "bpf/maps.bpf.h"
 
-#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
-#define barrier() asm volatile("" ::: "memory")
-
 /*
  * The slot + 1 of the session whose root is at or above the current cgroup, 0 for none.
  * Not static: so it is verified once, not on each way to it.

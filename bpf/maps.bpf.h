@@ -17,6 +17,17 @@ enum rf_place {
 	RF_DETACHED, /* the object has no name */
 };
 
+/* One name by which a policy allowed an object: see cache.bpf.h. */
+struct rf_cached {
+	__u64 word; /* of the session; 0: empty */
+	__u64 dentry, parent; /* addresses */
+	__u64 parent_ino;
+	__u32 hash, len; /* of the name */
+	__u32 parent_generation;
+	__u32 sequence; /* of rename_lock */
+	__u64 allowed; /* rights */
+};
+
 /*
  * State of one walk. It lives in the label of the task that walks: a program can
  * be preempted by another task on the same CPU, so per-CPU scratch would be
@@ -43,6 +54,8 @@ struct rf_walk {
 	__u32 slot;
 	__u32 folded; /* the last so many names are looked up without regard to case */
 	__u64 sum; /* over all that a slow walk met */
+	struct rf_cached cached; /* what may be kept of it; a word of 0: nothing */
+	__u32 before; /* sequence of rename_lock */
 	bool crossing; /* by mountpoints, not by d_parent alone */
 	bool named; /* the object is an anchor itself */
 	__u8 reason; /* why there is no place, or no state */
@@ -65,6 +78,23 @@ struct {
 	__type(key, int);
 	__type(value, struct rf_label);
 } labels SEC(".maps");
+
+/*
+ * Read and written under the lock, since tasks of several sessions use a file at the same
+ * time. Three ways, so that with the kernel's own part it takes 256 bytes.
+ */
+struct rf_cache {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	struct rf_cached way[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_INODE_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct rf_cache);
+} caches SEC(".maps");
 
 /* The only global variable: .bss, which libbpf makes a map, has this layout. */
 struct rf_global global;

@@ -20,21 +20,14 @@ static __always_inline bool is_fresh_memory(const struct super_block *sb)
 SEC("lsm/sb_kern_mount")
 int BPF_PROG(rf_sb_kern_mount, const struct super_block *sb, int ret)
 {
-	struct rf_label *label = NULL;
+	struct rf_label *label;
 	__u64 address = (__u64)sb;
-	__u32 slot = 0;
 
 	if (ret)
 		return ret;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_MOUNT, 0, RF_REASON_NO_STORAGE);
-		return -EPERM;
-	case RF_LABELLED:
-		break;
-	}
+	label = hook_label(RF_OP_MOUNT, 0, -EPERM, &ret);
+	if (!label)
+		return ret;
 	if (!is_fresh_memory(sb) || !bpf_map_update_elem(&made, &address, &label->session, BPF_ANY))
 		return 0;
 	report(label->slot, RF_OP_MOUNT, 0, RF_REASON_MAP_FULL);

@@ -168,20 +168,13 @@ static __always_inline bool may_be_made(int family, int type, int protocol)
 SEC("lsm/socket_create")
 int BPF_PROG(rf_socket_create, int family, int type, int protocol, int kern, int ret)
 {
-	struct rf_label *label = NULL;
-	__u32 slot = 0;
+	struct rf_label *label;
 
 	if (ret || kern || may_be_made(family, type, protocol))
 		return ret;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_SOCKET, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
-		return -EACCES;
-	case RF_LABELLED:
-		break;
-	}
+	label = hook_label(RF_OP_SOCKET, RF_NET_CONNECT, -EACCES, &ret);
+	if (!label)
+		return ret;
 	begin(label, family);
 	if (family == AF_INET || family == AF_INET6)
 		label->event.proto = protocol <= 0xff ? protocol : 0;
@@ -250,10 +243,10 @@ static __always_inline __u8 judged_as(__u16 protocol)
 /* A connection of `sock`, or a message, to an address. */
 static __always_inline int judge_peer(struct socket *sock, const void *address, int size, __u8 op)
 {
-	struct rf_label *label = NULL;
+	struct rf_label *label;
 	struct sock *sk = sock->sk;
 	__u16 family, protocol;
-	__u32 slot = 0;
+	int ret = 0;
 	__u64 word;
 	__u8 reason;
 
@@ -263,21 +256,11 @@ static __always_inline int judge_peer(struct socket *sock, const void *address, 
 	family = sk->__sk_common.skc_family;
 	protocol = sk->sk_protocol;
 	/* Not judged here, and no socket of another family can become one of these. */
-	if (family == AF_UNIX || family == AF_NETLINK)
+	if (family == AF_UNIX || family == AF_NETLINK || is_kernels(sk))
 		return 0;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		if (is_kernels(sk))
-			return 0;
-		report(slot, op, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
-		return -EACCES;
-	case RF_LABELLED:
-		break;
-	}
-	if (is_kernels(sk))
-		return 0;
+	label = hook_label(op, RF_NET_CONNECT, -EACCES, &ret);
+	if (!label)
+		return ret;
 	word = label_word(label);
 	begin(label, family);
 	if (family != AF_INET && family != AF_INET6)
@@ -353,20 +336,13 @@ static __always_inline bool only_asks(const unsigned char *data, __u32 size)
 SEC("lsm/netlink_send")
 int BPF_PROG(rf_netlink_send, struct sock *sk, struct sk_buff *skb, int ret)
 {
-	struct rf_label *label = NULL;
-	__u32 slot = 0;
+	struct rf_label *label;
 
 	if (ret)
 		return ret;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_SEND, RF_NET_CONNECT, RF_REASON_NO_STORAGE);
-		return -EACCES;
-	case RF_LABELLED:
-		break;
-	}
+	label = hook_label(RF_OP_SEND, RF_NET_CONNECT, -EACCES, &ret);
+	if (!label)
+		return ret;
 	if (sk->sk_protocol == NETLINK_ROUTE && only_asks(skb->data, skb->len))
 		return 0;
 	begin(label, AF_NETLINK);

@@ -12,20 +12,13 @@
 SEC("lsm/task_alloc")
 int BPF_PROG(rf_task_alloc, struct task_struct *task, unsigned long clone_flags, int ret)
 {
-	struct rf_label *label = NULL, *child;
-	__u32 slot = 0;
+	struct rf_label *label, *child;
 
 	if (ret)
 		return ret;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return 0;
-	case RF_UNLABELLABLE:
-		report(slot, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);
-		return -EPERM;
-	case RF_LABELLED:
-		break;
-	}
+	label = hook_label(RF_OP_FORK, 0, -EPERM, &ret);
+	if (!label)
+		return ret;
 	child = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child) {
 		report(label->slot, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);

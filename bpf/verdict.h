@@ -94,6 +94,14 @@ static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 	v->audited = 0;
 }
 
+/* The verdict of an earlier act that was equal, and had nothing to be told. */
+static __always_inline void rf_verdict_allow(struct rf_verdict *v)
+{
+	v->missing = 0;
+	v->granted = v->want;
+	v->reason = RF_REASON_RULE;
+}
+
 /* Is the act denied? One that needs no right of the policy may have failed all the same. */
 static __always_inline int rf_verdict_denies(const struct rf_verdict *v)
 {

@@ -17,6 +17,7 @@
 #ifndef RF_BPF_WALK_H
 #define RF_BPF_WALK_H
 
+#include "bpf/cache.bpf.h"
 #include "bpf/image.bpf.h"
 
 /* Keeps the compiler from turning an index into a moving pointer, which 6.1 cannot bound. */
@@ -456,14 +457,17 @@ static __always_inline bool is_system_node(struct super_block *sb)
 	return sb->s_magic == DEVPTS_SUPER_MAGIC || has_type(sb, TYPE_DEVTMPFS);
 }
 
-/* Judge `want` on the object of `path` under the label's session's word, into walk->verdict. */
-static __always_inline void judge_object(struct rf_label *label, const struct path *path, __u8 want,
-					 __u64 word)
+/*
+ * Judge `want` on the object of `path` under the label's session's word, into walk->verdict.
+ * `keeper` is the path's inode, as the verifier trusts it: what is found out is kept there.
+ */
+static __always_inline void judge_object(struct rf_label *label, const struct path *path,
+					 struct inode *keeper, __u8 want, __u64 word)
 {
 	struct rf_walk *walk = &label->walk;
 	struct dentry *dentry = path->dentry;
 	struct inode *inode = dentry->d_inode;
-	__u32 before, i, type;
+	__u32 i, type;
 
 	rf_verdict_begin(&walk->verdict, want);
 	if (!word) {
@@ -478,11 +482,17 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	walk->session = label->session;
 	walk->slot = label->slot;
 	walk->key.policy = RF_WORD_POLICY(word);
-	before = moves();
+	walk->before = moves();
+	if (cache_begin(walk, dentry, inode, keeper) && cache_allows(walk, keeper)) {
+		rf_verdict_allow(&walk->verdict);
+		return;
+	}
 	if (walk_up(walk, dentry)) {
 		judge_walk(walk);
-		if (!(before & 1) && moves() == before)
+		if (!(walk->before & 1) && moves() == walk->before) {
+			cache_end(walk, keeper);
 			goto judged;
+		}
 	}
 	for (i = 0; i < RF_WALKS; i++) {
 		if (!judge_slowly(walk))
@@ -491,7 +501,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	rf_verdict_fail(&walk->verdict, RF_REASON_RACED);
 	return;
 judged:
-	type = inode->i_mode & S_IFMT;
+	type = READ_ONCE(inode->i_mode) & S_IFMT;
 	if ((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing && !walk->named &&
 	    !is_system_node(inode->i_sb))
 		rf_verdict_fail(&walk->verdict, RF_REASON_DEVICE);

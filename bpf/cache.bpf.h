@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The verdict cache: in the storage of an inode, the last few names by which a policy
+ * allowed it. It only ever says yes: what it does not know is walked, and whatever is to be
+ * told has been walked.
+ *
+ * What it says is as true as a walk would be, now: the sequence of rename_lock is the same, so
+ * no name on this host has moved since; and the object has the same dentry, under the same
+ * parent, by the same name, whoever has had these addresses meanwhile.
+ */
+#ifndef RF_BPF_CACHE_H
+#define RF_BPF_CACHE_H
+
+#include "bpf/maps.bpf.h"
+
+/*
+ * The key of the walk's object, in walk->cached: in the label, not on the stack, and read from
+ * there, so that the verifier sees one state after all of this. False: nothing is to be kept.
+ * Devices are judged by more than their names; a server may move names unheard.
+ */
+static __always_inline bool cache_begin(struct rf_walk *walk, const struct dentry *dentry,
+					const struct inode *inode, const struct inode *keeper)
+{
+	const struct dentry *parent = dentry->d_parent;
+	const struct inode *parent_inode = parent->d_inode;
+	__u32 type = READ_ONCE(inode->i_mode) & S_IFMT;
+	struct rf_cached *key = &walk->cached;
+
+	key->word = 0;
+	if (READ_ONCE(walk->before) & 1 || READ_ONCE(walk->word) & RF_WORD_LOG_ALL ||
+	    (type != S_IFREG && type != S_IFDIR) || dentry->d_flags & DCACHE_OP_REVALIDATE ||
+	    keeper != inode)
+		return false;
+	key->dentry = (__u64)dentry;
+	key->parent = (__u64)parent;
+	key->parent_ino = parent_inode->i_ino;
+	key->hash = dentry->d_name.hash;
+	key->len = dentry->d_name.len;
+	key->parent_generation = parent_inode->i_generation;
+	key->sequence = walk->before;
+	key->allowed = 0;
+	key->word = walk->word;
+	return true;
+}
+
+static __always_inline bool is_same_way(const struct rf_cached *a, const struct rf_cached *b)
+{
+	return a->word == b->word && a->dentry == b->dentry && a->parent == b->parent &&
+	       a->parent_ino == b->parent_ino && a->hash == b->hash && a->len == b->len &&
+	       a->parent_generation == b->parent_generation && a->sequence == b->sequence;
+}
+
+/* Is all that the walk is for known to be allowed? */
+static __always_inline bool cache_allows(struct rf_walk *walk, struct inode *keeper)
+{
+	struct rf_cache *cache = bpf_inode_storage_get(&caches, keeper, 0, 0);
+	const struct rf_cached *key = &walk->cached;
+	__u64 allowed = 0;
+
+	if (!cache)
+		return false;
+	bpf_spin_lock(&cache->lock);
+	if (is_same_way(&cache->way[0], key))
+		allowed = cache->way[0].allowed;
+	else if (is_same_way(&cache->way[1], key))
+		allowed = cache->way[1].allowed;
+	else if (is_same_way(&cache->way[2], key))
+		allowed = cache->way[2].allowed;
+	bpf_spin_unlock(&cache->lock);
+	return !(walk->verdict.want & ~allowed);
+}
+
+/* The walk has found its verdict, and no name has moved meanwhile. */
+static __always_inline void cache_end(struct rf_walk *walk, struct inode *keeper)
+{
+	const struct rf_cached *key = &walk->cached;
+	struct rf_cache *cache;
+	struct rf_cached *way;
+
+	if (!READ_ONCE(key->word) || rf_verdict_denies(&walk->verdict) ||
+	    rf_verdict_audited(&walk->verdict))
+		return;
+	cache = bpf_inode_storage_get(&caches, keeper, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!cache)
+		return;
+	bpf_spin_lock(&cache->lock);
+	if (is_same_way(&cache->way[0], key)) {
+		way = &cache->way[0];
+	} else if (is_same_way(&cache->way[1], key)) {
+		way = &cache->way[1];
+	} else if (is_same_way(&cache->way[2], key)) {
+		way = &cache->way[2];
+	} else {
+		cache->way[2] = cache->way[1];
+		cache->way[1] = cache->way[0];
+		way = &cache->way[0];
+		*way = *key;
+	}
+	way->allowed |= walk->verdict.want;
+	bpf_spin_unlock(&cache->lock);
+}
+
+#endif
