@@ -33,8 +33,15 @@ static __always_inline __u32 rf_step(const __u64 *image, __u32 mask, __u32 state
 	__u64 s = image[(head->states + state) & mask];
 	__u32 at = RF_STATE_BASE(s) + cls;
 	__u32 cell = image[(head->cells + at / 2) & mask] >> (at % 2 * 32);
+	__u32 otherwise = RF_STATE_DEFAULT(s);
+	/*
+	 * All ones if the cell is this state's, else 0. Computed with, since the verifier
+	 * follows both ways of each branch, for each byte; the compiler would make it one.
+	 */
+	__u32 own = -(((RF_CELL_CHECK(cell) ^ (cls + 1)) - 1) >> 31);
 
-	return RF_CELL_CHECK(cell) == cls + 1 ? RF_CELL_TARGET(cell) : RF_STATE_DEFAULT(s);
+	__asm__ volatile("" : "+r"(own));
+	return otherwise ^ ((otherwise ^ RF_CELL_TARGET(cell)) & own);
 }
 
 /* Does every object below this one get the same accept as this one? */

@@ -24,107 +24,110 @@
 #define opaque(var) asm volatile("" : "+r"(var))
 
 /* The automaton over "/name", for name number i of the walk. 0 = could not be read. */
-#define RF_WALK_NAME(suffix)                                                                                   \
-	__noinline __u32 walk_name_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,             \
-					    __u32 i, __u32 state)                                              \
-	{                                                                                                      \
-		const __u32 mask = sizeof(*image) / 8 - 1;                                                     \
-		__u32 j, len;                                                                                  \
-                                                                                                               \
-		if (!image || !walk)                                                                           \
-			return 0;                                                                              \
-		i &= RF_MAX_COMPONENTS - 1;                                                                    \
-		len = walk->len[i];                                                                            \
-		if (bpf_probe_read_kernel(walk->text, len, (const void *)walk->name[i]))                       \
-			return 0;                                                                              \
-		state = rf_step(image->word, mask, state, '/');                                                \
-		for (j = 0; j < RF_NAME_MAX; j++) {                                                            \
-			opaque(j);                                                                             \
-			if (j >= len)                                                                          \
-				break;                                                                         \
-			state = rf_step(image->word, mask, state,                                              \
-					(__u8)walk->text[j & RF_NAME_MAX]);                                    \
-		}                                                                                              \
-		return state;                                                                                  \
-	}                                                                                                      \
-                                                                                                               \
-	/* All names of the walk, from the anchor's state on. */                                               \
-	__noinline __u32 walk_down_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,             \
-					    __u32 state)                                                       \
-	{                                                                                                      \
-		const __u32 mask = sizeof(*image) / 8 - 1;                                                     \
-		__u32 i, n;                                                                                    \
-                                                                                                               \
-		if (!image || !walk)                                                                           \
-			return 0;                                                                              \
-		n = walk->n;                                                                                   \
-		for (i = 1; i <= RF_MAX_COMPONENTS; i++) {                                                     \
-			if (i > n || rf_state_flat(image->word, mask, state))                                  \
-				break;                                                                         \
-			if (n - i < walk->folded &&                                                            \
-			    rf_state_allows(image->word, mask, state, walk->verdict.want)) {                   \
-				walk->reason = RF_REASON_FOLDED;                                               \
-				return 0;                                                                      \
-			}                                                                                      \
-			state = walk_name_##suffix(image, walk, n - i, state);                                 \
-			if (!state)                                                                            \
-				break;                                                                         \
-		}                                                                                              \
-		return state;                                                                                  \
-	}                                                                                                      \
-                                                                                                               \
-	/* Add what one name says, its automaton's state being in `word`. A failure is left in the verdict. */ \
-	static __always_inline bool judge_name_##suffix(struct rf_image_##suffix *image,                       \
-							struct rf_walk *walk, __u64 word,                      \
-							__u32 name, bool down)                                 \
-	{                                                                                                      \
-		const __u32 mask = sizeof(*image) / 8 - 1;                                                     \
-		__u32 state = RF_NAME_STATE(word);                                                             \
-                                                                                                               \
-		/* Reused while it was read: the policy is gone. */                                            \
-		if (RF_NAME_POLICY(word) != walk->key.policy) {                                                \
-			rf_verdict_fail(&walk->verdict, RF_REASON_RACED);                                      \
-			return false;                                                                          \
-		}                                                                                              \
-		if (down)                                                                                      \
-			state = walk_down_##suffix(image, walk, state);                                        \
-		if (!state) {                                                                                  \
-			rf_verdict_fail(&walk->verdict, walk->reason);                                         \
-			return false;                                                                          \
-		}                                                                                              \
-		rf_verdict_add(&walk->verdict, image->word, mask, state, word &RF_NAME_DENY_ONLY,              \
-			       name);                                                                          \
-		return true;                                                                                   \
-	}                                                                                                      \
-                                                                                                               \
-	/* The verdict over all names of the object. */                                                        \
-	__noinline int judge_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk)                   \
-	{                                                                                                      \
-		__u32 i;                                                                                       \
-                                                                                                               \
-		if (!image || !walk)                                                                           \
-			return 0;                                                                              \
-		if (walk->place != RF_ANCHORED) {                                                              \
-			rf_verdict_detached(&walk->verdict, image->word);                                      \
-			return 0;                                                                              \
-		}                                                                                              \
-		_Pragma("clang loop unroll(full)") for (i = 0; i < RF_ANCHOR_NAMES; i++)                       \
-		{                                                                                              \
-			if (i && !walk->anchor[i])                                                             \
-				break;                                                                         \
-			if (!judge_name_##suffix(image, walk, walk->anchor[i], i, true))                       \
-				return 0;                                                                      \
-		}                                                                                              \
-		_Pragma("clang loop unroll(full)") for (i = 0; i < RF_ANCHOR_NAMES; i++)                       \
-		{                                                                                              \
-			if (!walk->own[i])                                                                     \
-				break;                                                                         \
-			if (!judge_name_##suffix(image, walk, walk->own[i], RF_ANCHOR_NAMES + i,               \
-						 false))                                                       \
-				return 0;                                                                      \
-		}                                                                                              \
-		rf_verdict_end(&walk->verdict);                                                                \
-		return 0;                                                                                      \
+#define RF_WALK_NAME(suffix)                                                                             \
+	__noinline __u32 walk_name_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,       \
+					    __u32 i, __u32 state)                                        \
+	{                                                                                                \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                               \
+		__u32 j, len;                                                                            \
+                                                                                                         \
+		if (!image || !walk)                                                                     \
+			return 0;                                                                        \
+		i &= RF_MAX_COMPONENTS - 1;                                                              \
+		if (i < walk->folded &&                                                                  \
+		    rf_state_allows(image->word, mask, state, walk->verdict.want)) {                     \
+			walk->reason = RF_REASON_FOLDED;                                                 \
+			return 0;                                                                        \
+		}                                                                                        \
+		len = walk->len[i];                                                                      \
+		if (bpf_probe_read_kernel(walk->text, len, (const void *)walk->name[i]))                 \
+			return 0;                                                                        \
+		state = rf_step(image->word, mask, state, '/');                                          \
+		for (j = 0; j < RF_NAME_MAX; j++) {                                                      \
+			opaque(j);                                                                       \
+			if (j >= len)                                                                    \
+				break;                                                                   \
+			state = rf_step(image->word, mask, state,                                        \
+					(__u8)walk->text[j & RF_NAME_MAX]);                              \
+		}                                                                                        \
+		return state;                                                                            \
+	}                                                                                                \
+                                                                                                         \
+	/* All names of the walk, from the anchor's state on. */                                         \
+	__noinline __u32 walk_down_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,       \
+					    __u32 state)                                                 \
+	{                                                                                                \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                               \
+		__u32 i, n;                                                                              \
+                                                                                                         \
+		if (!image || !walk)                                                                     \
+			return 0;                                                                        \
+		n = walk->n;                                                                             \
+		for (i = 1; i <= RF_MAX_COMPONENTS; i++) {                                               \
+			if (i > n || rf_state_flat(image->word, mask, state))                            \
+				break;                                                                   \
+			state = walk_name_##suffix(image, walk, n - i, state);                           \
+			if (!state)                                                                      \
+				break;                                                                   \
+		}                                                                                        \
+		return state;                                                                            \
+	}                                                                                                \
+                                                                                                         \
+	/* Add what a name says: of its anchor, down to the object, or of the object itself. */          \
+	/* A function of its own, since it is verified but once. 0: a failure is left in the verdict. */ \
+	__noinline int judge_name_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,        \
+					   __u32 name)                                                   \
+	{                                                                                                \
+		const __u32 mask = sizeof(*image) / 8 - 1;                                               \
+		bool own = name >= RF_ANCHOR_NAMES;                                                      \
+		__u32 i = name & (RF_ANCHOR_NAMES - 1), state;                                           \
+		__u64 word;                                                                              \
+                                                                                                         \
+		if (!image || !walk)                                                                     \
+			return 0;                                                                        \
+		word = own ? walk->own[i] : walk->anchor[i];                                             \
+		state = RF_NAME_STATE(word);                                                             \
+		/* Reused while it was read: the policy is gone. */                                      \
+		if (RF_NAME_POLICY(word) != walk->key.policy) {                                          \
+			rf_verdict_fail(&walk->verdict, RF_REASON_RACED);                                \
+			return 0;                                                                        \
+		}                                                                                        \
+		if (!own)                                                                                \
+			state = walk_down_##suffix(image, walk, state);                                  \
+		if (!state) {                                                                            \
+			rf_verdict_fail(&walk->verdict, walk->reason);                                   \
+			return 0;                                                                        \
+		}                                                                                        \
+		rf_verdict_add(&walk->verdict, image->word, mask, state, word &RF_NAME_DENY_ONLY,        \
+			       name);                                                                    \
+		return 1;                                                                                \
+	}                                                                                                \
+                                                                                                         \
+	/* The verdict over all names of the object. */                                                  \
+	__noinline int judge_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk)             \
+	{                                                                                                \
+		__u32 i;                                                                                 \
+                                                                                                         \
+		if (!image || !walk)                                                                     \
+			return 0;                                                                        \
+		if (walk->place != RF_ANCHORED) {                                                        \
+			rf_verdict_detached(&walk->verdict, image->word);                                \
+			return 0;                                                                        \
+		}                                                                                        \
+		for (i = 0; i < RF_ANCHOR_NAMES; i++) {                                                  \
+			if (i && !walk->anchor[i])                                                       \
+				break;                                                                   \
+			if (!judge_name_##suffix(image, walk, i))                                        \
+				return 0;                                                                \
+		}                                                                                        \
+		for (i = 0; i < RF_ANCHOR_NAMES; i++) {                                                  \
+			if (!walk->own[i])                                                               \
+				break;                                                                   \
+			if (!judge_name_##suffix(image, walk, RF_ANCHOR_NAMES + i))                      \
+				return 0;                                                                \
+		}                                                                                        \
+		rf_verdict_end(&walk->verdict);                                                          \
+		return 0;                                                                                \
 	}
 
 RF_WALK_NAME(16k)
