@@ -14,6 +14,12 @@
 #include "bpf/maps.bpf.h"
 
 /*
+ * A sequence of 32 bits comes round again after 2^31 moves. Nobody can make so many in the
+ * 2^14 jiffies (16 to 164 s) that a key lasts.
+ */
+#define RF_CACHE_EPOCH(jiffies) ((__u32)((jiffies) >> 14))
+
+/*
  * The key of the walk's object, in walk->cached: in the label, not on the stack, and read from
  * there, so that the verifier sees one state after all of this. False: nothing is to be kept.
  * Devices are judged by more than their names; a server may move names unheard.
@@ -38,6 +44,7 @@ static __always_inline bool cache_begin(struct rf_walk *walk, const struct dentr
 	key->len = dentry->d_name.len;
 	key->parent_generation = parent_inode->i_generation;
 	key->sequence = walk->before;
+	key->epoch = RF_CACHE_EPOCH(bpf_jiffies64());
 	key->allowed = 0;
 	key->word = walk->word;
 	return true;
@@ -47,7 +54,8 @@ static __always_inline bool is_same_way(const struct rf_cached *a, const struct 
 {
 	return a->word == b->word && a->dentry == b->dentry && a->parent == b->parent &&
 	       a->parent_ino == b->parent_ino && a->hash == b->hash && a->len == b->len &&
-	       a->parent_generation == b->parent_generation && a->sequence == b->sequence;
+	       a->parent_generation == b->parent_generation && a->sequence == b->sequence &&
+	       a->epoch == b->epoch;
 }
 
 /* Is all that the walk is for known to be allowed? */
@@ -55,7 +63,7 @@ static __always_inline bool cache_allows(struct rf_walk *walk, struct inode *kee
 {
 	struct rf_cache *cache = bpf_inode_storage_get(&caches, keeper, 0, 0);
 	const struct rf_cached *key = &walk->cached;
-	__u64 allowed = 0;
+	__u32 allowed = 0;
 
 	if (!cache)
 		return false;

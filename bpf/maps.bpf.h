@@ -25,7 +25,8 @@ struct rf_cached {
 	__u32 hash, len; /* of the name */
 	__u32 parent_generation;
 	__u32 sequence; /* of rename_lock */
-	__u64 allowed; /* rights */
+	__u32 epoch; /* see RF_CACHE_EPOCH */
+	__u32 allowed; /* rights */
 };
 
 /*
