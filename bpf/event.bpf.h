@@ -11,37 +11,98 @@
 #include "bpf/maps.bpf.h"
 #include "bpf/meter.h"
 
-/* The names of the walk as "/a/b", from the anchor down; cut where the room ends. */
-__noinline int event_path(struct rf_walk *walk, struct rf_event *event)
+/*
+ * The bodies of loops are functions of their own, not static, so that the verifier goes
+ * through each once. Nothing here is needed for a verdict.
+ */
+
+/* Name number `i` of the walk, as "/a", into the path. 0: there is no more room. */
+__noinline int path_name(struct rf_walk *walk, struct rf_event *event, __u32 i)
 {
-	__u32 i, n, len, at = 0;
+	__u32 at, len;
 
 	if (!walk || !event)
 		return 0;
+	at = event->path_len;
+	if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX) {
+		event->flags |= RF_EVENT_TRUNCATED;
+		return 0;
+	}
+	at &= RF_EVENT_PATH - 1;
+	len = walk->len[i & (RF_MAX_COMPONENTS - 1)];
+	event->path[at] = '/';
+	if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX)
+		return 0;
+	if (bpf_probe_read_kernel(event->path + at + 1, len,
+				  (const void *)walk->name[i & (RF_MAX_COMPONENTS - 1)]))
+		event->flags |= RF_EVENT_TRUNCATED;
+	event->path_len = at + 1 + len;
+	return 1;
+}
+
+/* The names of the walk as "/a/b", from the anchor down; cut where the room ends. */
+__noinline int event_path(struct rf_walk *walk, struct rf_event *event)
+{
+	__u32 i, n;
+
+	if (!walk || !event)
+		return 0;
+	event->path_len = 0;
 	n = walk->n;
 	for (i = 1; i <= RF_MAX_COMPONENTS; i++) {
-		if (i > n)
+		if (i > n || !path_name(walk, event, n - i))
 			break;
-		if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX) {
-			event->flags |= RF_EVENT_TRUNCATED;
-			break;
-		}
-		at &= RF_EVENT_PATH - 1;
-		len = walk->len[(n - i) & (RF_MAX_COMPONENTS - 1)];
-		event->path[at] = '/';
-		if (at > RF_EVENT_PATH - 1 - RF_NAME_MAX)
-			break;
-		if (bpf_probe_read_kernel(
-			    event->path + at + 1, len,
-			    (const void *)walk->name[(n - i) & (RF_MAX_COMPONENTS - 1)]))
-			event->flags |= RF_EVENT_TRUNCATED;
-		at += 1 + len;
 	}
-	event->path_len = at;
 	return 0;
 }
 
 #define EXE_NAMES 32
+
+/* Where the search for a program's names is: addresses. */
+struct exe_place {
+	__u64 dentry, mount;
+};
+
+/* One name of the program, before those that are there; or over a mountpoint. 0: it has ended. */
+__noinline int exe_name(struct rf_event *event, struct exe_place *place)
+{
+	struct dentry *dentry, *parent, *root;
+	struct mount *mount, *up;
+	__u32 len, at;
+
+	if (!event || !place)
+		return 0;
+	dentry = (struct dentry *)place->dentry;
+	mount = (struct mount *)place->mount;
+	root = BPF_CORE_READ(mount, mnt.mnt_root);
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (dentry == root || dentry == parent) {
+		up = BPF_CORE_READ(mount, mnt_parent);
+		if (dentry != root || up == mount) {
+			event->flags &= ~RF_EVENT_EXE_CUT;
+			return 0;
+		}
+		place->dentry = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
+		place->mount = (__u64)up;
+		return 1;
+	}
+	at = RF_EVENT_EXE - event->exe_len;
+	len = BPF_CORE_READ(dentry, d_name.len);
+	if (len >= at)
+		return 0;
+	at -= len + 1;
+	at &= RF_EVENT_EXE - 1;
+	len &= RF_NAME_MAX;
+	if (at + 1 + len > RF_EVENT_EXE)
+		return 0;
+	event->exe[at] = '/';
+	if (len && at < RF_EVENT_EXE - 1 &&
+	    bpf_probe_read_kernel(event->exe + at + 1, len, BPF_CORE_READ(dentry, d_name.name)))
+		return 0;
+	event->exe_len = RF_EVENT_EXE - at;
+	place->dentry = (__u64)parent;
+	return 1;
+}
 
 /*
  * The path of the current process's program, mountpoints crossed, written from
@@ -51,11 +112,10 @@ __noinline int event_path(struct rf_walk *walk, struct rf_event *event)
 __noinline int event_exe(struct rf_event *event)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 i, len, at = RF_EVENT_EXE;
-	struct dentry *dentry, *parent, *root;
-	struct vfsmount *vfsmount;
-	struct mount *mount, *up;
+	struct exe_place place;
+	struct vfsmount *mnt;
 	struct file *file;
+	__u32 i;
 
 	if (!event)
 		return 0;
@@ -63,38 +123,14 @@ __noinline int event_exe(struct rf_event *event)
 	file = BPF_CORE_READ(task, mm, exe_file);
 	if (!file)
 		return 0;
-	dentry = BPF_CORE_READ(file, f_path.dentry);
-	vfsmount = BPF_CORE_READ(file, f_path.mnt);
-	mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	mnt = BPF_CORE_READ(file, f_path.mnt);
+	place.dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
+	place.mount = (__u64)mnt - bpf_core_field_offset(struct mount, mnt);
+	event->flags |= RF_EVENT_EXE_CUT; /* until its beginning has been found */
 	for (i = 0; i < EXE_NAMES; i++) {
-		root = BPF_CORE_READ(mount, mnt.mnt_root);
-		parent = BPF_CORE_READ(dentry, d_parent);
-		if (dentry == root || dentry == parent) {
-			up = BPF_CORE_READ(mount, mnt_parent);
-			if (dentry != root || up == mount)
-				goto whole;
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			mount = up;
-			continue;
-		}
-		len = BPF_CORE_READ(dentry, d_name.len);
-		if (len >= at)
+		if (!exe_name(event, &place))
 			break;
-		at -= len + 1;
-		at &= RF_EVENT_EXE - 1;
-		len &= RF_NAME_MAX;
-		if (at + 1 + len > RF_EVENT_EXE)
-			break;
-		event->exe[at] = '/';
-		if (len && at < RF_EVENT_EXE - 1 &&
-		    bpf_probe_read_kernel(event->exe + at + 1, len,
-					  BPF_CORE_READ(dentry, d_name.name)))
-			break;
-		event->exe_len = RF_EVENT_EXE - at;
-		dentry = parent;
 	}
-	event->flags |= RF_EVENT_EXE_CUT;
-whole:
 	return 0;
 }
 

@@ -10,28 +10,41 @@
 #include "bpf/maps.bpf.h"
 
 /*
- * The slot + 1 of the session whose root is at or above the current cgroup, 0 for none.
- * Not static: so it is verified once, not on each way to it.
+ * The slot + 1 of the session whose root is the current cgroup's ancestor of that level, 0
+ * for none, CGROUP_END where there is no such level. Not static: so it is verified once, not on
+ * each way to it.
  */
+#define CGROUP_END ~0u
+
+__noinline __u32 cgroup_slot1_at(int level)
+{
+	__u64 id = bpf_get_current_ancestor_cgroup_id(level);
+	struct rf_session *session;
+	__u32 *root, slot;
+
+	if (!id)
+		return CGROUP_END;
+	root = bpf_map_lookup_elem(&roots, &id);
+	if (!root)
+		return 0;
+	slot = *root;
+	/* The element may be another session's by now: believe the slot. */
+	session = bpf_map_lookup_elem(&sessions, &slot);
+	if (session && READ_ONCE(session->cgroup) == id && READ_ONCE(session->id))
+		return slot + 1;
+	return 0;
+}
+
+/* The slot + 1 of the session whose root is at or above the current cgroup, 0 for none. */
 __noinline __u32 cgroup_search(void)
 {
+	__u32 slot1;
 	int level;
 
 	for (level = 0; level < RF_MAX_CGROUP_DEPTH; level++) {
-		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
-		struct rf_session *session;
-		__u32 *root, slot;
-
-		if (!id)
-			break;
-		root = bpf_map_lookup_elem(&roots, &id);
-		if (!root)
-			continue;
-		slot = *root;
-		/* The element may be another session's by now: believe the slot. */
-		session = bpf_map_lookup_elem(&sessions, &slot);
-		if (session && READ_ONCE(session->cgroup) == id && READ_ONCE(session->id))
-			return slot + 1;
+		slot1 = cgroup_slot1_at(level);
+		if (slot1)
+			return slot1 == CGROUP_END ? 0 : slot1;
 	}
 	return 0;
 }
