@@ -196,6 +196,14 @@ static __always_inline void rf_verdict_detached(struct rf_verdict *v, const __u6
 	v->audited = 0;
 }
 
+/* The verdict on what a session may do whatever its policy says. */
+static __always_inline void rf_verdict_allow(struct rf_verdict *v)
+{
+	rf_verdict_begin(v, v->want);
+	v->granted = v->want;
+	v->missing = 0;
+}
+
 static __always_inline void rf_verdict_end(struct rf_verdict *v)
 {
 	v->missing = v->refused | (v->want & ~v->granted);
