@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#define RF_ABI_VERSION 3
+#define RF_ABI_VERSION 4
 
 /* Limits. At each of them a session is denied, never let through. */
 #define RF_MAX_SESSIONS 4096 /* session slots */
@@ -73,7 +73,7 @@ enum rf_reason {
 	RF_REASON_UNREACHABLE, /* no anchor above the object */
 	RF_REASON_RACED, /* directories kept moving during the walk */
 	RF_REASON_NO_IMAGE, /* the policy's image is not there */
-	RF_REASON_NO_STORAGE, /* no memory for the label of a task */
+	RF_REASON_NO_STORAGE, /* no memory for the label of a task, or the mark of a pty */
 	RF_REASON_ENDED, /* the session has ended, the task has not */
 	RF_REASON_TERMINAL, /* input put into a terminal: always denied, in audit mode too */
 	RF_REASON_FOLDED, /* names are folded there, and a rule below says something else */

@@ -4,13 +4,15 @@
  *
  *   file_open -> every open but O_PATH: reading, writing, truncating, creating by
  *                open, and the opens that execve makes of a program, its
- *                interpreters and its loader (judged as exec)
+ *                interpreters and its loader (judged as exec); of terminals, those
+ *                that are not the session's own
  *   file_ioctl, file_ioctl_compat
  *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
  *                started the session; no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
+#include "bpf/terminal.bpf.h"
 #include "bpf/walk.bpf.h"
 
 /* The rights that an open needs. Access mode 3 (ioctl only) asks for both, as the kernel does. */
@@ -56,6 +58,7 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);
 	judge_object(label, &file->f_path, file->f_inode, want, word);
+	judge_terminal(label, file, word);
 	return answer(label, word, op);
 }
 

@@ -45,6 +45,9 @@
 #define S_IFCHR 0020000
 #define S_IFBLK 0060000
 
+/* kdev_t.h, major.h */
+#define MINORBITS 20
+#define UNIX98_PTY_SLAVE_MAJOR 136
 /* dcache.h: in d_flags: whether the name still holds is asked of the file system each time */
 #define DCACHE_OP_REVALIDATE (1u << 2)
 /* fs.h: S_CASEFOLD, in i_flags of a directory whose names are folded */
@@ -121,6 +124,7 @@ struct super_block {
 	struct dentry *s_root;
 	unsigned long s_flags;
 	unsigned long s_magic;
+	void *s_fs_info;
 };
 
 struct inode {
@@ -128,6 +132,7 @@ struct inode {
 	unsigned int i_flags;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	__u32 i_rdev;
 	__u32 i_generation;
 };
 
@@ -182,6 +187,22 @@ struct mm_struct {
 	struct file *exe_file;
 };
 
+struct tty_driver {
+	int major;
+	int minor_start;
+};
+
+struct tty_struct {
+	struct tty_driver *driver;
+	int index;
+	struct tty_struct *link;
+	void *driver_data;
+};
+
+struct signal_struct {
+	struct tty_struct *tty;
+};
+
 struct kernfs_node {
 	__u64 id;
 };
@@ -198,6 +219,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 	struct css_set *cgroups;
 };
 

@@ -15,6 +15,7 @@ enum rf_place {
 	RF_NOWHERE, /* not at an anchor: the verdict says why */
 	RF_ANCHORED,
 	RF_DETACHED, /* the object has no name */
+	RF_TTY, /* at the controlling terminal, which is /dev/tty */
 };
 
 /* One name by which a policy allowed an object: see cache.bpf.h. */
@@ -132,6 +133,14 @@ struct {
 	__type(key, __u64);
 	__type(value, __u64);
 } made SEC(".maps");
+
+/* Nodes of the ptys that sessions allocated -> the session's id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_INODE_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u64);
+} ptys SEC(".maps");
 
 /*
  * Images: one array of maps for each size class, since an inner map must have the

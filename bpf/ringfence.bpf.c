@@ -8,5 +8,6 @@
 #include "bpf/mount.bpf.c"
 #include "bpf/net.bpf.c"
 #include "bpf/task.bpf.c"
+#include "bpf/terminal.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -101,12 +101,15 @@ static __always_inline void rf_verdict_fail(struct rf_verdict *v, __u8 reason)
 	v->audited = 0;
 }
 
-/* The verdict of an earlier act that was equal, and had nothing to be told. */
+/*
+ * The verdict on what a session may do whatever its policy says, or has been allowed before
+ * with nothing to be told.
+ */
 static __always_inline void rf_verdict_allow(struct rf_verdict *v)
 {
-	v->missing = 0;
+	rf_verdict_begin(v, v->want);
 	v->granted = v->want;
-	v->reason = RF_REASON_RULE;
+	v->missing = 0;
 }
 
 /* Is the act denied? One that needs no right of the policy may have failed all the same. */

@@ -23,6 +23,22 @@
 /* Keeps the compiler from turning an index into a moving pointer, which 6.1 cannot bound. */
 #define opaque(var) asm volatile("" : "+r"(var))
 
+/* The automaton's state after the name /dev/tty. */
+static __always_inline __u32 tty_state(const __u64 *image, __u32 mask)
+{
+	const __u64 name = 0x7974742f7665642f; /* "/dev/tty", which is just 8 bytes */
+	__u32 i, state = rf_image_header(image)->start;
+
+	for (i = 0; i < 64; i += 8) {
+		__u8 byte = name >> i;
+
+		if (byte == '/' && rf_state_flat(image, mask, state))
+			break;
+		state = rf_step(image, mask, state, byte);
+	}
+	return state;
+}
+
 /* The automaton over "/name", for name number i of the walk. 0 = could not be read. */
 #define RF_WALK_NAME(suffix)                                                                             \
 	__noinline __u32 walk_name_##suffix(struct rf_image_##suffix *image, struct rf_walk *walk,       \
@@ -110,6 +126,15 @@
                                                                                                          \
 		if (!image || !walk)                                                                     \
 			return 0;                                                                        \
+		if (walk->place == RF_TTY) {                                                             \
+			i = tty_state(image->word, sizeof(*image) / 8 - 1);                              \
+			if (i) {                                                                         \
+				rf_verdict_add(&walk->verdict, image->word,                              \
+					       sizeof(*image) / 8 - 1, i, 0, 0);                         \
+				rf_verdict_end(&walk->verdict);                                          \
+			}                                                                                \
+			return 0;                                                                        \
+		}                                                                                        \
 		if (walk->place != RF_ANCHORED) {                                                        \
 			rf_verdict_detached(&walk->verdict, image->word);                                \
 			return 0;                                                                        \

@@ -402,6 +402,7 @@ static int check_called(struct rf_bpf *skeleton, struct rf_diags *diags)
 		{"file_open", skeleton->progs.rf_file_open},
 		{"task_alloc", skeleton->progs.rf_task_alloc},
 		{"file_ioctl", skeleton->progs.rf_file_ioctl},
+		{"inode_alloc_security", skeleton->progs.rf_inode_alloc_security},
 		{"sb_kern_mount", skeleton->progs.rf_sb_kern_mount},
 		{"sb_free_security", skeleton->progs.rf_sb_free_security},
 		{"socket_create", skeleton->progs.rf_socket_create},
