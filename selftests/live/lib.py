@@ -8,6 +8,7 @@ user `agent`. See selftests/live/README.md.
 import json
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import traceback
 PROBE = os.environ.get("PROBE", "/in/probe")
 AGENT = pwd.getpwnam("agent")
 ALLOWED, DENIED, OTHER, NOT_ATTEMPTED = 0, 10, 11, 12
+# Seconds that a race takes.
+RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else 5))
 
 _count = 0
 _failed = 0
@@ -203,6 +206,44 @@ class Opener(Session):
         return self.wait()
 
 
+class Held(Session):
+    """A session whose command goes on until it is told to leave, so that it can be looked at."""
+
+    def __init__(self, policy_file, argv, **kw):
+        script = shlex.join(argv) + "; echo $?; read x"
+        super().__init__(policy_file, ["sh", "-c", script], stdin=subprocess.PIPE, **kw)
+
+    def status_of(self):
+        line = self.process.stdout.readline()
+        check(line, "no status:", line or self.wait().err)
+        return int(line)
+
+    def counters(self):
+        found = [s for s in sessions() if s["pid"] == self.process.pid]
+        equal(len(found), 1, sessions())
+        return found[0]["counters"]
+
+    def name(self):
+        return [s["session"] for s in sessions() if s["pid"] == self.process.pid][0]
+
+    def leave(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self.wait()
+
+
+def lost(events):
+    return [e for e in events if e["op"] == "lost"]
+
+
+def total(events):
+    return sum(e["count"] for e in events)
+
+
+def adds_up(counters):
+    equal(counters["seen"], counters["written"] + counters["coalesced"] + counters["lost"], counters)
+
+
 def run(policy_file, argv, **kw):
     return Session(policy_file, argv, **kw).wait()
 
@@ -280,6 +321,74 @@ def spawn_daemon():
     until(lambda: subprocess.run(["ringfence", "status"], capture_output=True).returncode == 0 and
           daemon_pid() == daemon.pid, "the daemon")
     return daemon
+
+
+# Runs in a mount namespace of its own. A socket in the place of the daemon's records what
+# `ringfence reload` sends for each policy; that is then sent to the daemon itself in turn, much
+# faster than the command could be started.
+SWAPPER = r"""
+import json, os, socket, subprocess, sys, time
+name, seconds, files = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
+place = os.open("/run/ringfence", os.O_PATH)
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run/ringfence"], check=True)
+def connect():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(f"/proc/self/fd/{place}/control.sock")
+    return s
+def call(s, text, fds):
+    socket.send_fds(s, [text], fds)
+    return s.recv(1 << 16)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("/run/ringfence/control.sock")
+listener.listen()
+def record(file):
+    daemon, said = connect(), []
+    child = subprocess.Popen(["ringfence", "reload", name, file], stdout=subprocess.DEVNULL)
+    client = listener.accept()[0]
+    while True:
+        text, fds, _, _ = socket.recv_fds(client, 1 << 16, 253)
+        if not text:
+            break
+        if fds:
+            said.append((text, fds))
+            client.send(b'{"ok":true}')
+        else:
+            client.send(call(daemon, text, []))
+    assert child.wait() == 0
+    return said
+said = [record(file) for file in files]
+daemon = connect()
+begin, n = time.monotonic(), 0
+print("go", flush=True)
+while time.monotonic() < begin + seconds:
+    for text, fds in said[n % len(said)]:
+        reply = json.loads(call(daemon, text, fds))
+        assert reply["ok"], reply
+    n += 1
+    time.sleep(max(0, begin + n * 0.1 - time.monotonic()))
+print(n, time.monotonic() - begin, flush=True)
+"""
+
+
+class Swapper:
+    """Swaps a session's policy among `files`, ten times in a second where the machine can."""
+
+    def __init__(self, name, seconds, files):
+        os.setpriority(os.PRIO_PROCESS, daemon_pid(), -20)
+        # A swap waits for RCU's grace periods, which are long in emulation. An expedited one
+        # waits for the same.
+        write("/sys/kernel/rcu_expedited", "1")
+        self.process = spawn(["nice", "-n", "-19", "unshare", "-m", "python3", "-c", SWAPPER, name,
+                              str(seconds), *files], stdout=subprocess.PIPE, text=True)
+        equal(self.process.stdout.readline(), "go\n")
+
+    def wait(self):
+        """How many swaps there were, in how many seconds."""
+        out, _ = self.process.communicate(timeout=RACE_S + 120)
+        write("/sys/kernel/rcu_expedited", "0")
+        equal(self.process.returncode, 0, out)
+        swaps, seconds = out.split()
+        return int(swaps), float(seconds)
 
 
 def daemon_pid():

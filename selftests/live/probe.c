@@ -23,9 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "selftests/live/probe_net.h"
-
 enum { ALLOWED = 0, EXPECTED = 10, OTHER = 11, NOT_ATTEMPTED = 12 };
+
+#include "selftests/live/probe_net.h"
+#include "selftests/live/probe_race.h"
 
 static int expected = EACCES;
 
@@ -272,6 +273,19 @@ static int act_open_tree(char **args)
 	return result(openat(tree, args[1], O_RDONLY));
 }
 
+/* fsopen TYPE NAME: a file of a new file system, which is mounted nowhere */
+static int act_fsopen(char **args)
+{
+	int fs = fsopen(args[0], FSOPEN_CLOEXEC), top;
+
+	if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return not_attempted(args[0]);
+	top = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	if (top < 0)
+		return not_attempted("fsmount");
+	return result(openat(top, args[1], O_RDONLY));
+}
+
 /* type32 TEXT: into the terminal at stdin, by the system calls of 32-bit programs */
 static int act_type32(char **args)
 {
@@ -394,7 +408,7 @@ int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
-		int args;
+		int args; /* at least, if negative */
 		int (*act)(char **args);
 	} acts[] = {
 		{"open", 2, act_open},		 {"openat", 3, act_openat},
@@ -410,6 +424,8 @@ int main(int argc, char **argv)
 		{"flood", 3, act_flood},	 {"net", 4, act_net},
 		{"again", 5, act_again},	 {"bound", 4, act_bound},
 		{"socket", 3, act_socket},	 {"netlink", 1, act_netlink},
+		{"moves", -4, act_moves},	 {"opens", -2, act_opens},
+		{"flips", 4, act_flips},	 {"fsopen", 2, act_fsopen},
 	};
 	size_t i;
 
@@ -421,7 +437,8 @@ int main(int argc, char **argv)
 		argv += 2;
 	}
 	for (i = 0; argc && i < sizeof(acts) / sizeof(acts[0]); i++)
-		if (strcmp(acts[i].name, argv[0]) == 0 && acts[i].args == argc - 1)
+		if (strcmp(acts[i].name, argv[0]) == 0 &&
+		    (acts[i].args == argc - 1 || (acts[i].args < 0 && -acts[i].args <= argc - 1)))
 			return acts[i].act(argv + 1);
 	fprintf(stderr, "probe: unknown act or wrong number of arguments\n");
 	return NOT_ATTEMPTED;
