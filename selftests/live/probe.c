@@ -558,6 +558,67 @@ static int act_acts(char **args)
 	return ALLOWED;
 }
 
+struct hammer {
+	const char *allowed, *denied;
+	char *const *hosts; /* the same of addresses */
+	volatile bool end;
+	unsigned long checks, wrong;
+};
+
+static bool judged_right(struct hammer *hammer, const char *path, const char *host, int errors)
+{
+	struct peer peer;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool right = errors ? fd < 0 && errno == errors : fd >= 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!peer_of(host, "1", &peer))
+		return false;
+	fd = socket(peer.family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(fd, &peer.address.any, peer.size) == 0 ||
+	    errno != (errors ? errors : ECONNREFUSED))
+		right = false;
+	close(fd);
+	__atomic_fetch_add(&hammer->checks, 2, __ATOMIC_RELAXED);
+	return right;
+}
+
+static void *hammer_thread(void *argument)
+{
+	struct hammer *hammer = argument;
+
+	while (!hammer->end) {
+		if (!judged_right(hammer, hammer->allowed, hammer->hosts[0], 0) ||
+		    !judged_right(hammer, hammer->denied, hammer->hosts[1], expected))
+			__atomic_fetch_add(&hammer->wrong, 1, __ATOMIC_RELAXED);
+		usleep(2000); /* a flood of events would leave nothing to all else */
+	}
+	return NULL;
+}
+
+/* hammer ALLOWED DENIED HOST HOST THREADS: open and connect until stdin ends, and say how many went wrong */
+static int act_hammer(char **args)
+{
+	struct hammer hammer = {.allowed = args[0], .denied = args[1], .hosts = args + 2};
+	int n = atoi(args[4]);
+	pthread_t threads[64];
+	char byte;
+
+	if (n < 1 || n > 64)
+		return not_attempted("THREADS");
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&threads[i], NULL, hammer_thread, &hammer))
+			return not_attempted("thread");
+	while (read(0, &byte, 1) > 0)
+		;
+	hammer.end = true;
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	printf("%lu checks, %lu wrong\n", hammer.checks, hammer.wrong);
+	return hammer.wrong ? OTHER : ALLOWED;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -578,7 +639,7 @@ int main(int argc, char **argv)
 		{"flood", 3, act_flood},	 {"net", 4, act_net},
 		{"again", 5, act_again},	 {"bound", 4, act_bound},
 		{"socket", 3, act_socket},	 {"netlink", 1, act_netlink},
-		{"acts", 0, act_acts},
+		{"acts", 0, act_acts},		 {"hammer", 5, act_hammer},
 	};
 	size_t i;
 
