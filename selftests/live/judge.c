@@ -5,8 +5,8 @@
  *
  *   judge POLICY, with lines "OP OBJECT" on stdin (\xNN in it is a byte)
  *
- * Each is answered by "VERDICT[ would-...]", then TAB and "LINE FILE<TAB>TEXT" of the rule
- * that decides, or "default", then the same of the audited one if there is one.
+ * Each is answered by "VERDICT[ would-...]", then TAB and "LINE FILE<TAB>TEXT" of the rule,
+ * as in events, that decides, or "default", then the same of the audited one if there is one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 
 #include "policy/explain.h"
 #include "policy/policy.h"
+#include "user/text.h"
 
 static const char *variable(void *userdata, const char *name, bool env)
 {
@@ -43,11 +44,15 @@ static void unescape(char *text)
 static void print_rule(const void *image, uint32_t n)
 {
 	struct rf_image_rule rule;
+	char *text;
 
-	if (rf_image_rule(image, n, &rule))
-		printf("\t%u %s\t%s", rule.line, rule.file, rule.text);
-	else
+	if (!rf_image_rule(image, n, &rule)) {
 		printf("\tdefault");
+		return;
+	}
+	text = rf_escape(rule.text, strlen(rule.text));
+	printf("\t%u %s\t%s", rule.line, rule.file, text ?: "");
+	free(text);
 }
 
 static int answer(const void *image, const char *op, char *object)
