@@ -394,9 +394,78 @@ static bool is_allowed_device(int fd, const void *image, const char *real)
 	return given;
 }
 
+/* A path that leads by links to what lies elsewhere. */
+struct link {
+	char *path, *real;
+	bool planted;
+};
+
+struct links {
+	struct link *items;
+	size_t n;
+};
+
+static void links_done(struct links *links)
+{
+	for (size_t i = 0; i < links->n; i++) {
+		free(links->items[i].path);
+		free(links->items[i].real);
+	}
+	free(links->items);
+}
+
+static int links_add(struct links *links, const char *path, const char *real, bool planted)
+{
+	struct link *grown = reallocarray(links->items, links->n + 1, sizeof(*grown));
+	struct link link = {strdup(path), strdup(real), planted};
+
+	if (grown)
+		links->items = grown;
+	if (!grown || !link.path || !link.real) {
+		free(link.path);
+		free(link.real);
+		return -ENOMEM;
+	}
+	links->items[links->n++] = link;
+	return 0;
+}
+
+/*
+ * A walk ends at the first anchor, so what lies below a link's target and has an anchor
+ * of its own needs its name by the link there, too, where that says something else.
+ */
+static int names_add_through(struct rf_names *names, const struct links *links, const void *image)
+{
+	const size_t n = names->n;
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < links->n; j++) {
+			const struct rf_name at = names->items[i];
+			const struct link *link = &links->items[j];
+			const char *rest = below(at.path, link->real);
+			_cleanup_free_ char *name = NULL;
+			int r;
+
+			if (!rest || !*rest)
+				continue;
+			name = joined(link->path, rest);
+			if (!name)
+				return -ENOMEM;
+			if (rf_image_same_effect(image,
+						 rf_image_state(image, at.path, strlen(at.path)),
+						 rf_image_state(image, name, strlen(name))))
+				continue;
+			r = names_add(names, name, at.fd, at.deny_only || link->planted);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
 /* All names of the object that `path` leads to. `literal`: the policy writes this path. */
-static int names_add_path(struct rf_names *names, const struct mounts *mounts, const void *image,
-			  const char *path, bool literal, struct rf_diags *diags)
+static int names_add_path(struct rf_names *names, struct links *links, const struct mounts *mounts,
+			  const void *image, const char *path, bool literal, struct rf_diags *diags)
 {
 	_cleanup_free_ char *real = NULL;
 	struct found found = {.fd = -1};
@@ -433,6 +502,8 @@ static int names_add_path(struct rf_names *names, const struct mounts *mounts, c
 				"%s leads to %s by a link that the session may replace; an allow does not follow it",
 				path, real);
 		r = names_add(names, path, fd, found.planted);
+		if (r == 0)
+			r = links_add(links, path, real, found.planted);
 		if (r < 0)
 			return r;
 	}
@@ -543,6 +614,7 @@ int rf_names_collect(const struct rf_policy *policy, const void *image, struct r
 {
 	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
 	__attribute__((cleanup(rf_names_done))) struct rf_names names = {};
+	__attribute__((cleanup(links_done))) struct links links = {};
 	__attribute__((cleanup(paths_done))) struct paths all = {};
 	const char *const *written;
 	size_t n, i;
@@ -567,10 +639,13 @@ int rf_names_collect(const struct rf_policy *policy, const void *image, struct r
 		if (i > 0 && strcmp(all.items[i - 1], path) == 0)
 			continue;
 		literal = n && bsearch(&path, written, n, sizeof(*written), compare);
-		r = names_add_path(&names, &mounts, image, path, literal, diags);
+		r = names_add_path(&names, &links, &mounts, image, path, literal, diags);
 		if (r < 0)
 			return r;
 	}
+	r = names_add_through(&names, &links, image);
+	if (r < 0)
+		return r;
 	for (i = 0; i < mounts.n; i++) {
 		r = mounts.items[i].layers ? names_add_layers(&names, &mounts.items[i], image) : 0;
 		if (r < 0)

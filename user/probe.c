@@ -103,6 +103,12 @@ int rf_probe(struct rf_diags *diags)
 			"use a kernel >= 6.1 built with CONFIG_BPF_LSM=y");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 0)
 		missing(diags, "the kernel has no BPF task storage", "use a kernel >= 6.1");
+	/* Only the start is refused: what is loaded already goes on when a kernel is locked down later. */
+	if (file_has("/sys/kernel/security/lockdown", "[confidentiality]"))
+		missing(diags,
+			"the kernel is locked down for confidentiality (/sys/kernel/security/lockdown), "
+			"which forbids BPF programs to read its memory",
+			"boot with lockdown=integrity, or without lockdown");
 	if (diags->errors == before && storage_may_be_busy())
 		missing(diags,
 			"this kernel is fully preemptible, and its task storage fails under preemption",

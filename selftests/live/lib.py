@@ -232,6 +232,35 @@ class Held(Session):
         return self.wait()
 
 
+class Actor(Session):
+    """A process of a session that does acts one after the other, under one policy after the other."""
+
+    def __init__(self, user="agent", cwd="/", options=()):
+        first = policy([("allow", "all", ["/"])], "before")
+        super().__init__(first, [PROBE, "acts"], stdin=subprocess.PIPE, user=user, cwd=cwd, options=options)
+        until(lambda: [s for s in sessions() if s["pid"] == self.process.pid and s.get("tasks")], "the session")
+        self.name = [s["session"] for s in sessions() if s["pid"] == self.process.pid][0]
+
+    def obey(self, policy_file):
+        out = subprocess.run(["ringfence", "reload", self.name, policy_file], capture_output=True, text=True)
+        equal(out.returncode, 0, "reload:", policy_file, out.stderr)
+
+    def act(self, kind, flags, target):
+        """0, or the errno. See `probe acts`."""
+        written = "".join(c if 32 < ord(c) < 127 and c != "\\" or kind != "open" and c == " " else
+                          "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in target)
+        self.process.stdin.write(f"{kind} {flags} {written}\n".encode())
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        check(line, "no answer:", line or self.wait().err)
+        return int(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self.wait()
+
+
 def lost(events):
     return [e for e in events if e["op"] == "lost"]
 
@@ -242,6 +271,19 @@ def total(events):
 
 def adds_up(counters):
     equal(counters["seen"], counters["written"] + counters["coalesced"] + counters["lost"], counters)
+
+
+def escaped(path):
+    """A path as events and `explain` write it."""
+    text = ""
+    for c in path:
+        if 0xdc80 <= ord(c) <= 0xdcff:
+            text += f"\\x{ord(c) - 0xdc00:02x}"
+        elif ord(c) < 32 or ord(c) == 127:
+            text += f"\\x{ord(c):02x}"
+        else:
+            text += "\\\\" if c == "\\" else c
+    return text
 
 
 def run(policy_file, argv, **kw):

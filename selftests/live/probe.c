@@ -404,6 +404,235 @@ static int act_flood(char **args)
 	return worst;
 }
 
+/* The errno of an execve of PATH in a child, 0 if it became it or the file is no program. */
+static int try_exec(const char *path)
+{
+	int status, error = 0, ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return errno;
+	pid = fork();
+	if (pid == 0) {
+		close(0);
+		close(1);
+		close(2);
+		execl(path, path, NULL);
+		error = errno == ENOEXEC ? 0 : errno;
+		_exit(write(ends[1], &error, sizeof(error)) == sizeof(error) ? 0 : 1);
+	}
+	close(ends[1]);
+	if (pid < 0 || read(ends[0], &error, sizeof(error)) < 0)
+		error = errno;
+	close(ends[0]);
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	return error;
+}
+
+/* The errno of a connection or message to "HOST PORT"; a refused one has reached the host. */
+static int try_net(const char *proto, char *object)
+{
+	char *port = strchr(object, ' ');
+	struct peer peer;
+	int fd, r;
+
+	if (!port)
+		return EINVAL;
+	*port++ = '\0';
+	if (!peer_of(object, port, &peer))
+		return EINVAL;
+	fd = socket_of(peer.family, strcmp(proto, "tcp") ? "udp" : "tcp");
+	if (fd < 0)
+		return errno;
+	if (!strcmp(proto, "send"))
+		r = (int)sendto(fd, "x", 1, 0, &peer.address.any, peer.size);
+	else
+		r = connect(fd, &peer.address.any, peer.size);
+	r = r < 0 && errno != ECONNREFUSED ? errno : 0;
+	close(fd);
+	return r;
+}
+
+static void unescape(char *text)
+{
+	char *to = text;
+	unsigned int byte;
+
+	while (*text) {
+		if (text[0] == '\\' && text[1] == 'x' && sscanf(text + 2, "%2x", &byte) == 1) {
+			*to++ = (char)byte;
+			text += 4;
+		} else {
+			*to++ = *text++;
+		}
+	}
+	*to = '\0';
+}
+
+/* The errno of a mount of a tmpfs on `where`, undone at once. */
+static int try_mount(const char *where)
+{
+	if (mount("none", where, "tmpfs", 0, NULL) < 0)
+		return errno;
+	return umount(where) < 0 ? errno : 0;
+}
+
+static int try_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	return pid < 0 || waitpid(pid, NULL, 0) < 0 ? errno : 0;
+}
+
+static int try_socket(int family, const char *rest)
+{
+	int type = 0, protocol = 0, fd;
+
+	if (sscanf(rest, "%d %d", &type, &protocol) != 2)
+		return EINVAL;
+	fd = socket(family, type | SOCK_CLOEXEC, protocol);
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+/* Like act_netlink "set": the errno of asking for a change, 0 if the kernel has heard it. */
+static int try_netlink(void)
+{
+	const struct nlmsghdr message = {
+		.nlmsg_len = sizeof(message),
+		.nlmsg_type = RTM_NEWLINK,
+		.nlmsg_flags = NLM_F_REQUEST,
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), r;
+
+	if (fd < 0)
+		return errno;
+	r = send(fd, &message, sizeof(message), 0) < 0 ? errno : 0;
+	close(fd);
+	return r;
+}
+
+/* Typing into a pipe: ENOTTY, unless someone denies it before. */
+static int try_type(void)
+{
+	return ioctl(1, TIOCSTI, "x") < 0 && errno != ENOTTY ? errno : 0;
+}
+
+/*
+ * acts: one for each line of stdin, answered by a line with its errno. "open FLAGS PATH"
+ * (a number; \xNN in a path is a byte), "exec 0 PATH", "tcp 0 HOST PORT", "udp 0 HOST PORT"
+ * and "send 0 HOST PORT" (udp: connected, or not), "socket FAMILY TYPE PROTOCOL",
+ * "mount 0 DIR", "fork 0 x", "netlink 0 x", "type 0 x".
+ */
+static int act_acts(char **args)
+{
+	char *line = NULL;
+	size_t room = 0;
+
+	(void)args;
+	while (getline(&line, &room, stdin) > 0) {
+		char kind[8], *object;
+		int flags, at = 0, r;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (sscanf(line, "%7s %d %n", kind, &flags, &at) != 2 || !at)
+			return not_attempted(line);
+		object = line + at;
+		unescape(object);
+		if (!strcmp(kind, "open")) {
+			int fd = open(object, flags | O_CLOEXEC, 0755);
+
+			r = fd < 0 ? errno : 0;
+			if (fd >= 0)
+				close(fd);
+		} else if (!strcmp(kind, "exec")) {
+			r = try_exec(object);
+		} else if (!strcmp(kind, "socket")) {
+			r = try_socket(flags, object);
+		} else if (!strcmp(kind, "mount")) {
+			r = try_mount(object);
+		} else if (!strcmp(kind, "fork")) {
+			r = try_fork();
+		} else if (!strcmp(kind, "netlink")) {
+			r = try_netlink();
+		} else if (!strcmp(kind, "type")) {
+			r = try_type();
+		} else {
+			r = try_net(kind, object);
+		}
+		printf("%d\n", r);
+		fflush(stdout);
+	}
+	free(line);
+	return ALLOWED;
+}
+
+struct hammer {
+	const char *allowed, *denied;
+	char *const *hosts; /* the same of addresses */
+	volatile bool end;
+	unsigned long checks, wrong;
+};
+
+static bool judged_right(struct hammer *hammer, const char *path, const char *host, int errors)
+{
+	struct peer peer;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool right = errors ? fd < 0 && errno == errors : fd >= 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!peer_of(host, "1", &peer))
+		return false;
+	fd = socket(peer.family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connect(fd, &peer.address.any, peer.size) == 0 ||
+	    errno != (errors ? errors : ECONNREFUSED))
+		right = false;
+	close(fd);
+	__atomic_fetch_add(&hammer->checks, 2, __ATOMIC_RELAXED);
+	return right;
+}
+
+static void *hammer_thread(void *argument)
+{
+	struct hammer *hammer = argument;
+
+	while (!hammer->end) {
+		if (!judged_right(hammer, hammer->allowed, hammer->hosts[0], 0) ||
+		    !judged_right(hammer, hammer->denied, hammer->hosts[1], expected))
+			__atomic_fetch_add(&hammer->wrong, 1, __ATOMIC_RELAXED);
+		usleep(2000); /* a flood of events would leave nothing to all else */
+	}
+	return NULL;
+}
+
+/* hammer ALLOWED DENIED HOST HOST THREADS: open and connect until stdin ends, and say how many went wrong */
+static int act_hammer(char **args)
+{
+	struct hammer hammer = {.allowed = args[0], .denied = args[1], .hosts = args + 2};
+	int n = atoi(args[4]);
+	pthread_t threads[64];
+	char byte;
+
+	if (n < 1 || n > 64)
+		return not_attempted("THREADS");
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&threads[i], NULL, hammer_thread, &hammer))
+			return not_attempted("thread");
+	while (read(0, &byte, 1) > 0)
+		;
+	hammer.end = true;
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	printf("%lu checks, %lu wrong\n", hammer.checks, hammer.wrong);
+	return hammer.wrong ? OTHER : ALLOWED;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -426,6 +655,7 @@ int main(int argc, char **argv)
 		{"socket", 3, act_socket},	 {"netlink", 1, act_netlink},
 		{"moves", -4, act_moves},	 {"opens", -2, act_opens},
 		{"flips", 4, act_flips},	 {"fsopen", 2, act_fsopen},
+		{"acts", 0, act_acts},		 {"hammer", 5, act_hammer},
 	};
 	size_t i;
 
