@@ -393,19 +393,14 @@ static __always_inline int answer(struct rf_label *label, __u64 word, __u8 op)
  * Report what no policy was asked about, as a task of a session that cannot be
  * labelled: denied in every mode. The errno is the caller's, who returns it as it is.
  */
-static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
+__noinline int report(__u32 slot, __u64 id, __u8 op, __u8 want, __u8 reason)
 {
 	const __u32 size = __builtin_offsetof(struct rf_event, path);
-	struct rf_session *session = bpf_map_lookup_elem(&sessions, &slot);
 	struct rf_verdict verdict = {};
 	enum outcome outcome = LOST_RATE;
 	struct rf_event *event;
 	struct rf_meter *meter;
-	__u64 id;
 
-	if (!session)
-		return;
-	id = READ_ONCE(session->id);
 	meter = meter_of(slot, id);
 	rf_verdict_begin(&verdict, want);
 	rf_verdict_fail(&verdict, reason);
@@ -422,6 +417,7 @@ static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 		}
 	}
 	count(slot, id, RF_DENY, reason, outcome);
+	return 0;
 }
 
 /*
@@ -432,6 +428,7 @@ static __always_inline void report(__u32 slot, __u8 op, __u8 want, __u8 reason)
 static __always_inline struct rf_label *hook_label(__u8 op, __u8 want, int err, int *ret_answer)
 {
 	struct rf_label *label = NULL;
+	struct rf_session *session;
 	__u32 slot = 0;
 
 	*ret_answer = 0;
@@ -439,8 +436,10 @@ static __always_inline struct rf_label *hook_label(__u8 op, __u8 want, int err, 
 	case RF_OUTSIDE:
 		return NULL;
 	case RF_UNLABELLABLE:
-		report(slot, op, want, RF_REASON_NO_STORAGE);
 		*ret_answer = err;
+		session = bpf_map_lookup_elem(&sessions, &slot);
+		if (session)
+			report(slot, READ_ONCE(session->id), op, want, RF_REASON_NO_STORAGE);
 		return NULL;
 	case RF_LABELLED:
 		break;

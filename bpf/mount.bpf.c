@@ -30,7 +30,7 @@ int BPF_PROG(rf_sb_kern_mount, const struct super_block *sb, int ret)
 		return ret;
 	if (!is_fresh_memory(sb) || !bpf_map_update_elem(&made, &address, &label->session, BPF_ANY))
 		return 0;
-	report(label->slot, RF_OP_MOUNT, 0, RF_REASON_MAP_FULL);
+	report(label->slot, label->session, RF_OP_MOUNT, 0, RF_REASON_MAP_FULL);
 	return -EPERM;
 }
 

@@ -21,7 +21,7 @@ int BPF_PROG(rf_task_alloc, struct task_struct *task, unsigned long clone_flags,
 		return ret;
 	child = bpf_task_storage_get(&labels, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!child) {
-		report(label->slot, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);
+		report(label->slot, label->session, RF_OP_FORK, 0, RF_REASON_NO_STORAGE);
 		return -EPERM;
 	}
 	child->slot = label->slot;

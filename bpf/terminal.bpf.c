@@ -31,7 +31,8 @@ int BPF_PROG(rf_inode_alloc_security, struct inode *inode, int ret)
 		return ret;
 	owner = bpf_inode_storage_get(&ptys, inode, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!owner) {
-		report(label->slot, RF_OP_OPEN, RF_READ | RF_MODIFY, RF_REASON_NO_STORAGE);
+		report(label->slot, label->session, RF_OP_OPEN, RF_READ | RF_MODIFY,
+		       RF_REASON_NO_STORAGE);
 		return -ENOMEM; /* what the caller makes of each errno */
 	}
 	*owner = label->session;
