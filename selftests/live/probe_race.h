@@ -140,7 +140,7 @@ static bool move(struct scene *scene)
  */
 static bool wait_for_openers(struct stage *stage, uint32_t openers)
 {
-	double end = now() + 10;
+	double end = now() + 60;
 	uint64_t since[RACE_OPENERS];
 
 	for (uint32_t i = 0; i < openers; i++)
