@@ -140,7 +140,7 @@ static bool move(struct scene *scene)
  */
 static bool wait_for_openers(struct stage *stage, uint32_t openers)
 {
-	double end = now() + 10;
+	double end = now() + 60;
 	uint64_t since[RACE_OPENERS];
 
 	for (uint32_t i = 0; i < openers; i++)
@@ -361,7 +361,7 @@ static int act_opens(char **args)
 
 struct flips {
 	_Atomic uint32_t over;
-	unsigned long flips, good, bad, denied, other;
+	unsigned long flips, good, bad, denied, absent, other;
 	char *what;
 	struct peer peer; /* what connect(2) is given */
 	in_port_t ports[2];
@@ -389,6 +389,9 @@ static void count(struct flips *flips, bool done, bool bad)
 {
 	if (!done && errno == EACCES)
 		flips->denied++;
+	/* ext4 empties a link that is removed while someone follows it. */
+	else if (!done && errno == ENOENT)
+		flips->absent++;
 	else if (!done && flips->other++ == 0)
 		perror("probe: otherwise");
 	else if (done && bad)
@@ -473,8 +476,8 @@ static int act_flips(char **args)
 	flips.over = 1;
 	pthread_join(thread, NULL);
 	pthread_join(timers, NULL);
-	printf("%lu %lu %lu %lu %lu\n", flips.flips, flips.good, flips.bad, flips.denied,
-	       flips.other);
+	printf("%lu %lu %lu %lu %lu %lu\n", flips.flips, flips.good, flips.bad, flips.denied,
+	       flips.absent, flips.other);
 	return ALLOWED;
 }
 
