@@ -47,7 +47,7 @@ struct command {
 };
 
 extern const struct command command_run, command_check, command_explain, command_ps, command_events,
-	command_status, command_reload, command_help, command_version;
+	command_status, command_reload, command_doctor, command_help, command_version;
 extern const struct command *const commands[]; /* ends with NULL */
 const struct command *command_find(const char *name); /* NULL, with a message, if there is none */
 

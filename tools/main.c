@@ -11,8 +11,9 @@
 #include "user/unenforced.h"
 
 const struct command *const commands[] = {
-	&command_run,	&command_ps,	  &command_events, &command_reload,  &command_status,
-	&command_check, &command_explain, &command_help,   &command_version, NULL,
+	&command_run,	&command_ps,	  &command_events, &command_reload, &command_status,
+	&command_check, &command_explain, &command_doctor, &command_help,   &command_version,
+	NULL,
 };
 
 /* ---- options and help -------------------------------------------------- */
