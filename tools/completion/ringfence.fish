@@ -34,6 +34,7 @@ complete -c ringfence -l help -d 'show help'
 complete -c ringfence -n '__ringfence_in ps events reload status check explain version run' -l json -d 'print JSON'
 
 complete -c ringfence -n '__ringfence_in run explain' -l policy -x -a '(__ringfence_policies) (__fish_complete_path)' -d policy
+complete -c ringfence -n '__ringfence_in explain' -l session -x -a '(__ringfence_sessions)' -d session
 complete -c ringfence -n '__ringfence_in run reload' -l audit -d 'only report'
 complete -c ringfence -n '__ringfence_in run check explain' -l user -x -a '(__fish_complete_users)' -d user
 complete -c ringfence -n '__ringfence_in run reload check explain' -l var -x -d 'set a variable, NAME=VALUE'
@@ -47,7 +48,7 @@ complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --
 complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
 complete -c ringfence -n '__ringfence_in events' -l verdict -x -a 'deny would-deny allow would-allow lost' -d 'only this verdict'
 complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send lost' -d 'only this operation'
-complete -c ringfence -n '__ringfence_in events' -l path -x -d 'only matching paths'
+complete -c ringfence -n '__ringfence_in events' -l path -r -F -d 'only matching paths'
 complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
 
 complete -c ringfence -n '__ringfence_in reload' -F
