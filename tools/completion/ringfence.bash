@@ -28,7 +28,7 @@ _ringfence()
 
 	if ((cword == 1)); then
 		mapfile -t COMPREPLY < <(compgen -W \
-			'run ps events reload status check explain help version --help --version' -- "$cur")
+			'run ps events reload status check explain doctor help version --help --version' -- "$cur")
 		return
 	fi
 	case $command in
@@ -37,8 +37,9 @@ _ringfence()
 	reload) options='--audit --var --verbose --json --help' ;;
 	check) options='--json --print --user --var --help' ;;
 	explain) options='--policy --session --json --user --var --help' ;;
+	doctor) options='--no-probes --json --help' ;;
 	ps | status | version) options='--json --help' ;;
-	help) options='run ps events reload status check explain version --help' ;;
+	help) options='run ps events reload status check explain doctor version --help' ;;
 	esac
 
 	if [[ $command == run ]]; then
