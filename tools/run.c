@@ -547,4 +547,5 @@ const struct command command_run = {
 	.options = options,
 	.run = run_run,
 	.usage_exit = EXIT_RUN,
+	.runs = true,
 };
