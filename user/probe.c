@@ -131,7 +131,7 @@ static void look_privileges(struct rf_findings *findings)
 	cap_flag_value_t admin = CAP_CLEAR;
 	cap_t own = cap_get_proc();
 	unsigned int from, to, n;
-	char *sudo = strdup("run as root: sudo ringfence doctor");
+	char *sudo = strdup("run it as root, with sudo");
 
 	if (own)
 		cap_get_flag(own, CAP_SYS_ADMIN, CAP_EFFECTIVE, &admin);
@@ -297,12 +297,12 @@ static void look_jit(const char *root, struct rf_findings *findings)
 			"the BPF compiler is off (net.core.bpf_jit_enable is 0)");
 	else if (value)
 		ok(findings, "jit", "the BPF compiler is on");
-	else if (errno == ENOENT)
-		missing(findings, "jit", "use a kernel built with CONFIG_BPF_JIT=y",
-			"the kernel has no BPF compiler");
 	else
-		unsure(findings, "jit", "run as root: sudo ringfence doctor",
-		       "whether the BPF compiler is on cannot be read");
+		unsure(findings, "jit",
+		       "run as root in the machine's own network namespace: sudo nsenter -t 1 -n "
+		       "ringfence doctor",
+		       "whether the BPF compiler is on cannot be read "
+		       "(/proc/sys/net/core/bpf_jit_enable)");
 }
 
 static void look_bpffs(const char *root, struct rf_findings *findings)

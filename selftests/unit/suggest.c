@@ -152,8 +152,7 @@ static void nothing_to_suggest(void **state)
 		"{'op': 'open', 'path': 'memfd:a', 'rights': ['exec'], 'reason': 'default'}",
 		"{'op': 'open', 'path': '/a', 'partial': true, 'rights': ['read'], 'reason': 'default'}",
 		"{'op': 'open', 'path': '/a', 'truncated': true, 'rights': ['read'], 'reason': 'rule'}",
-		"{'op': 'open', 'path': '/a', 'rights': ['read'], 'reason': 'rule',"
-		" 'rule': {'text': 'forbid all /a'}}",
+		"{'path': '/a', 'rights': ['read'], 'reason': 'rule', 'rule': {'text': 'forbid all /'}}",
 		"{'op': 'socket', 'family': 'packet', 'rights': [], 'reason': 'bad-family'}",
 		"{'op': 'lost', 'count': 3, 'reason': 'rate'}",
 		"{}",
