@@ -112,7 +112,7 @@ int rf_explain_rights(const struct rf_policy *policy, const void *image,
 		if (!r)
 			all[n++] = (struct rf_explained){e.verdict, 0, 1u << i};
 	}
-	for (size_t i = 0; !r && i < n; i++) {
+	for (size_t i = 0; !r && policy && i < n; i++) {
 		uint16_t rule = all[i].verdict.rule;
 		struct rf_image_rule text;
 		size_t first = 0;

@@ -44,7 +44,7 @@ struct rf_explained {
 /*
  * Each right of the act by itself, those of which the same is said together, in the
  * order of their first; of a connection it is one. The policy is compiled again without
- * each rule that decides. 0, or -errno.
+ * each rule that decides; where it is not known (NULL) there are no runners-up. 0, or -errno.
  */
 int rf_explain_rights(const struct rf_policy *policy, const void *image,
 		      const struct rf_object *object, struct rf_explained ret_explained[RF_RIGHTS],

@@ -44,10 +44,11 @@ struct command {
 	const struct command_option *options; /* ends with a NULL name; --help is added */
 	int (*run)(const struct command *command, int argc, char **argv);
 	int usage_exit; /* 0: EXIT_USAGE */
+	bool runs; /* what follows the first argument belongs to the command that is run */
 };
 
 extern const struct command command_run, command_check, command_explain, command_ps, command_events,
-	command_status, command_reload, command_help, command_version;
+	command_status, command_reload, command_doctor, command_help, command_version;
 extern const struct command *const commands[]; /* ends with NULL */
 const struct command *command_find(const char *name); /* NULL, with a message, if there is none */
 

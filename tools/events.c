@@ -19,17 +19,59 @@ enum { KEY_FOLLOW = 'f', KEY_VERDICT = 'v', KEY_OP = 'o', KEY_PATH = 'p' };
 
 static const struct command_option options[] = {
 	{KEY_FOLLOW, "follow", NULL, "go on with new events"},
-	{KEY_VERDICT, "verdict", "VERDICT", "only deny, would-deny, allow, ..."},
-	{KEY_OP, "op", "OP", "only this operation: open, exec, ..."},
-	{KEY_PATH, "path", "GLOB", "only matching paths; * also matches /"},
+	{KEY_VERDICT, "verdict", "VERDICT", "only deny, would-deny, allow, ...; may be repeated"},
+	{KEY_OP, "op", "OP", "only this operation: open, exec, ...; may be repeated"},
+	{KEY_PATH, "path", "PATH",
+	 "only this path and what is below; with * ? [ a glob,\n"
+	 "                        whose * also matches /; may be repeated"},
 	OPTION_JSON,
 	OPTION_END,
 };
 
+#define VALUES_MAX 16
+
+/* The values of an option that may be repeated; none: any. */
+struct values {
+	const char *value[VALUES_MAX];
+	size_t n;
+};
+
 struct events {
-	const char *session, *verdict, *op, *path; /* NULL: any */
+	const char *session; /* NULL: any */
+	struct values verdicts, ops, paths;
 	bool follow, json, colour;
 };
+
+static bool is_any(const struct values *values, const char *text)
+{
+	bool is = !values->n;
+
+	for (size_t i = 0; !is && i < values->n; i++)
+		is = !strcmp(values->value[i], text);
+	return is;
+}
+
+/* A path with everything below it, as in a policy; or a glob. */
+static bool covers(const char *wanted, const char *path)
+{
+	size_t length = strlen(wanted);
+
+	if (strpbrk(wanted, "*?["))
+		return !fnmatch(wanted, path, FNM_NOESCAPE);
+	while (length > 1 && wanted[length - 1] == '/')
+		length--;
+	return length && !strncmp(wanted, path, length) &&
+	       (wanted[length - 1] == '/' || !path[length] || path[length] == '/');
+}
+
+static bool is_covered(const struct values *paths, const char *path)
+{
+	bool is = !paths->n;
+
+	for (size_t i = 0; !is && i < paths->n; i++)
+		is = covers(paths->value[i], path);
+	return is;
+}
 
 static bool wanted(const struct events *events, const json_t *event)
 {
@@ -38,9 +80,8 @@ static bool wanted(const struct events *events, const json_t *event)
 	/* A loss hides events that might have been wanted: it is always shown. */
 	if (!strcmp(op, "lost"))
 		return true;
-	return (!events->verdict || !strcmp(events->verdict, json_text(event, "verdict"))) &&
-	       (!events->op || !strcmp(events->op, op)) &&
-	       (!events->path || !fnmatch(events->path, json_text(event, "path"), FNM_NOESCAPE));
+	return is_any(&events->verdicts, json_text(event, "verdict")) && is_any(&events->ops, op) &&
+	       is_covered(&events->paths, json_text(event, "path"));
 }
 
 static void on_event(void *userdata, json_t *event)
@@ -201,6 +242,37 @@ static int misused_op(const struct command *command, const char *name)
 			       all.failed ? "see the man page" : all.text);
 }
 
+static bool is_verdict(const char *name)
+{
+	if (!strcmp(name, "lost"))
+		return true;
+	for (unsigned int i = 0; i < RF_DECISIONS; i++)
+		if (!strcmp(name, rf_decision_name(i)))
+			return true;
+	return false;
+}
+
+/* Note one more value of an option; 0 or the exit code. */
+static int add_value(const struct command *command, int key, struct events *events)
+{
+	struct values *values = key == KEY_VERDICT ? &events->verdicts
+				: key == KEY_OP	   ? &events->ops
+						   : &events->paths;
+
+	if (key == KEY_VERDICT && !is_verdict(optarg))
+		return command_misused(
+			command,
+			"there is no verdict %s: deny, would-deny, allow, would-allow, lost",
+			optarg);
+	if (key == KEY_OP && !is_op(optarg))
+		return misused_op(command, optarg);
+	if (values->n == VALUES_MAX)
+		return command_misused(command, "an option is given more than %d times",
+				       VALUES_MAX);
+	values->value[values->n++] = optarg;
+	return EXIT_OK;
+}
+
 static int run_events(const struct command *command, int argc, char **argv)
 {
 	_cleanup_diags_ struct rf_diags diags = {0};
@@ -214,13 +286,11 @@ static int run_events(const struct command *command, int argc, char **argv)
 			events.follow = true;
 			break;
 		case KEY_VERDICT:
-			events.verdict = optarg;
-			break;
 		case KEY_OP:
-			events.op = optarg;
-			break;
 		case KEY_PATH:
-			events.path = optarg;
+			r = add_value(command, key, &events);
+			if (r)
+				return r;
 			break;
 		case 'j':
 			events.json = true;
@@ -232,17 +302,6 @@ static int run_events(const struct command *command, int argc, char **argv)
 	if (argc - optind > 1)
 		return command_misused(command, "one session at most");
 	events.session = argv[optind];
-
-	if (events.verdict && strcmp(events.verdict, "deny") &&
-	    strcmp(events.verdict, "would-deny") && strcmp(events.verdict, "allow") &&
-	    strcmp(events.verdict, "would-allow") && strcmp(events.verdict, "lost"))
-		return command_misused(
-			command,
-			"there is no verdict %s: deny, would-deny, allow, would-allow, lost",
-			events.verdict);
-
-	if (events.op && !is_op(events.op))
-		return misused_op(command, events.op);
 
 	r = daemon_connect(&diags, &client);
 	if (r == 0 && client) {
@@ -270,7 +329,9 @@ const struct command command_events = {
 	.name = "events",
 	.arguments = "[SESSION]",
 	.summary = "show what sessions did: denials, and more under log: all",
-	.about = "Without SESSION: the events of all. Lost events are always shown.\n",
+	.about =
+		"Without SESSION: the events of all. An option that is given several times asks for\n"
+		"any of its values, different options for all of them. Lost events are always shown.\n",
 	.options = options,
 	.run = run_events,
 };

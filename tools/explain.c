@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ringfence explain: what would a policy say to an act, and by which rule? The
- * decision is the kernel's own code on the host. Needs no privilege and no kernel.
+ * decision is the kernel's own code on the host. Needs no privilege and no kernel, but for
+ * the policy that is in force for a session, which the daemon knows.
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "policy/explain.h"
 #include "policy/object.h"
 #include "tools/command.h"
+#include "user/client.h"
 #include "user/event.h"
 #include "user/text.h"
 
-enum { KEY_POLICY = 'p' };
+enum { KEY_POLICY = 'p', KEY_SESSION = 's' };
 
 static const struct command_option options[] = {
-	{KEY_POLICY, "policy", "POLICY", "a policy's name or path (required)"},
+	{KEY_POLICY, "policy", "POLICY", "a policy's name or path"},
+	{KEY_SESSION, "session", "SESSION", "the policy that is in force for this session"},
 	OPTIONS_LOAD,
 	OPTION_END,
 };
@@ -31,6 +36,12 @@ struct act {
 	struct rf_explained parts[RF_RIGHTS]; /* its rights */
 	size_t nparts;
 };
+
+/* The policy of a session is known by its image alone, with the mode in `audit`. */
+static bool only_reports(const struct load *load)
+{
+	return load->policy ? rf_policy_audit(load->policy) : load->audit;
+}
 
 static const char *verdict_name(const struct rf_verdict *v)
 {
@@ -85,9 +96,10 @@ static bool put(json_t *object, const char *name, json_t *value)
 }
 
 /* What a verdict says, its rule, the rule behind that one, and what audited rules say. */
-static bool put_verdict(json_t *object, const void *image, const struct rf_verdict *v,
+static bool put_verdict(json_t *object, const struct load *load, const struct rf_verdict *v,
 			uint32_t runner_up)
 {
+	const void *image = load->image;
 	json_t *decision = json_decision(image, v->rule);
 	uint8_t audited = rf_verdict_audited(v);
 	bool good;
@@ -95,7 +107,7 @@ static bool put_verdict(json_t *object, const void *image, const struct rf_verdi
 	good = put(object, "verdict", json_string(verdict_name(v))) && decision &&
 	       json_object_update(object, decision) == 0;
 	json_decref(decision);
-	if (good && v->rule)
+	if (good && v->rule && load->policy)
 		good = put(object, "runner_up", json_decision(image, runner_up));
 	if (!good || !audited)
 		return good;
@@ -104,7 +116,7 @@ static bool put_verdict(json_t *object, const void *image, const struct rf_verdi
 	       put(decision, "verdict", json_string(rf_decision_name(audited)));
 }
 
-static json_t *json_parts(const struct act *act, const void *image)
+static json_t *json_parts(const struct act *act, const struct load *load)
 {
 	json_t *array = json_array();
 
@@ -112,7 +124,7 @@ static json_t *json_parts(const struct act *act, const void *image)
 		const struct rf_explained *part = &act->parts[i];
 		json_t *object = json_pack("{s:o}", "rights", json_rights(part->rights));
 
-		if (!object || !put_verdict(object, image, &part->verdict, part->runner_up)) {
+		if (!object || !put_verdict(object, load, &part->verdict, part->runner_up)) {
 			json_decref(object);
 			json_decref(array);
 			return NULL;
@@ -130,12 +142,11 @@ static int print_act_json(const struct act *act, const struct load *load,
 
 	result = json_pack("{s:s, s:o, s:o, s:s, s:o}", "op", act->op, "object", escaped(act->text),
 			   "policy", escaped(load->file), "mode",
-			   rf_policy_audit(load->policy) ? "audit" : "enforce", "diagnostics",
+			   only_reports(load) ? "audit" : "enforce", "diagnostics",
 			   json_diags(diags));
-	if (result &&
-	    (!put_verdict(result, load->image, v, deciding(act)->runner_up) ||
-	     (act->object.rights && (!put(result, "missing", json_rights(v->missing)) ||
-				     !put(result, "parts", json_parts(act, load->image)))))) {
+	if (result && (!put_verdict(result, load, v, deciding(act)->runner_up) ||
+		       (act->object.rights && (!put(result, "missing", json_rights(v->missing)) ||
+					       !put(result, "parts", json_parts(act, load)))))) {
 		json_decref(result);
 		result = NULL;
 	}
@@ -176,16 +187,17 @@ static const char *why(const struct rf_verdict *v, const void *image)
 	return "of the rules that match, the last one wins, and this is it";
 }
 
-static void add_part(struct table *table, const struct rf_explained *part, const void *image)
+static void add_part(struct table *table, const struct rf_explained *part, const struct load *load)
 {
+	const void *image = load->image;
 	const struct rf_verdict *v = &part->verdict;
 	uint8_t audited = rf_verdict_audited(v);
 
 	add_rule(table, "rule", "", image, v->rule);
 	add_row(table, "why", why(v, image));
-	if (v->rule && !part->runner_up)
+	if (v->rule && load->policy && !part->runner_up)
 		add_row(table, "runner-up", "none: without this rule no rule allows it");
-	else if (v->rule)
+	else if (v->rule && load->policy)
 		add_rule(table, "runner-up", "", image, part->runner_up);
 	if (audited)
 		add_rule(table, "audited", rf_decision_name(audited), image, v->audited_rule);
@@ -206,7 +218,7 @@ static void print_rights(uint8_t rights)
 
 static int print_act(const struct act *act, const struct load *load)
 {
-	bool audit = act->explanation.verdict.missing && rf_policy_audit(load->policy);
+	bool audit = act->explanation.verdict.missing && only_reports(load);
 	int code = EXIT_OK;
 
 	printf("%s: %s ", verdict_name(&act->explanation.verdict), act->op);
@@ -221,7 +233,7 @@ static int print_act(const struct act *act, const struct load *load)
 			printf("  %s: ", verdict_name(&part->verdict));
 			print_rights(part->rights);
 		}
-		add_part(&table, part, load->image);
+		add_part(&table, part, load);
 		if (audit && i + 1 == act->nparts)
 			add_row(&table, "mode", "audit: it is only reported");
 		code = table_print(&table, stdout, act->nparts > 1 ? "    " : "  ");
@@ -231,8 +243,62 @@ static int print_act(const struct act *act, const struct load *load)
 
 /* ---- the command --------------------------------------------------------- */
 
-static int explain(const struct command *command, struct load *load, struct rf_diags *diags,
-		   char **words)
+/* The bytes of a descriptor, which is a sealed memfd of the daemon's. */
+static int read_image(int fd, struct load *load)
+{
+	struct stat st;
+	size_t at = 0;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	load->size = (size_t)st.st_size;
+	load->image = aligned_alloc(8, (load->size + 7) & ~(size_t)7);
+	if (!load->image)
+		return -ENOMEM;
+	while (at < load->size) {
+		ssize_t n = pread(fd, (char *)load->image + at, load->size - at, (off_t)at);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		at += (size_t)n;
+	}
+	return 0;
+}
+
+/* The policy in force, as the daemon has it. -errno with diagnostics. */
+static int load_session(struct load *load, const char *session, struct rf_diags *diags)
+{
+	_cleanup_json_ json_t *reply = NULL;
+	struct rf_client *client = NULL;
+	_cleanup_fd_ int fd = -1;
+	int r = daemon_connect(diags, &client);
+
+	if (r == 0 && !client) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL,
+			"there is no session \"%s\": ringfenced is not running", session);
+		r = -ENOENT;
+	}
+	if (r == 0)
+		r = rf_client_call(client,
+				   json_pack("{s:s, s:s}", "op", "policy", "session", session),
+				   NULL, 0, diags, &reply, &fd, NULL);
+	rf_client_close(client);
+	if (r < 0)
+		return r;
+	r = read_image(fd, load);
+	if (r == 0)
+		r = rf_image_verify(load->image, load->size, diags);
+	if (r == 0)
+		r = rf_unescape(json_text(reply, "policy_file"), &load->file, NULL);
+	load->audit = !strcmp(json_text(reply, "mode"), "audit");
+	if (r < 0)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL,
+			"the policy of session \"%s\" cannot be read: %s", session, strerror(-r));
+	return r;
+}
+
+static int explain(const struct command *command, struct load *load, const char *session,
+		   struct rf_diags *diags, char **words)
 {
 	__attribute__((cleanup(rf_arena_done))) struct rf_arena arena = {0};
 	struct rf_pattern_error error;
@@ -247,8 +313,14 @@ static int explain(const struct command *command, struct load *load, struct rf_d
 				       *error.hint ? "; " : "", error.hint);
 	if (act.object.rights)
 		act.text = act.object.path;
-	if (!r)
+	if (!r && session) {
+		if (load_session(load, session, diags) < 0) {
+			print_diags(diags, RF_NOTE);
+			return EXIT_FAILED;
+		}
+	} else if (!r) {
 		r = load_policy(load, diags);
+	}
 	if (r && r != -ENOMEM) {
 		print_diags(diags, RF_NOTE);
 		return EXIT_POLICY;
@@ -272,23 +344,31 @@ static int run_explain(const struct command *command, int argc, char **argv)
 {
 	_cleanup_diags_ struct rf_diags diags = {0};
 	_cleanup_load_ struct load load = {.features = RF_ALL_FEATURES};
+	const char *session = NULL;
 	int key;
 
 	while ((key = load_getopt(command, argc, argv, &load)) != OPTIONS_DONE) {
-		if (key != KEY_POLICY)
+		if (key == KEY_POLICY)
+			load.name = optarg;
+		else if (key == KEY_SESSION)
+			session = optarg;
+		else
 			return command_getopt_end(command, key);
-		load.name = optarg;
 	}
-	if (!load.name)
-		return command_misused(command, "which policy? Give --policy");
+	if (!load.name && !session)
+		return command_misused(command, "which policy? Give --policy or --session");
+	if (session && (load.name || load.user || load.n_vars))
+		return command_misused(command,
+				       "--session is the policy that is in force, with its "
+				       "variables: no --policy, --user or --var with it");
 	if (argc - optind != 2)
 		return command_misused(command, "one operation and one object, please");
 
-	if (load_home(&load, &diags) < 0) {
+	if (!session && load_home(&load, &diags) < 0) {
 		print_diags(&diags, RF_NOTE);
 		return EXIT_FAILED;
 	}
-	return explain(command, &load, &diags, argv + optind);
+	return explain(command, &load, session, &diags, argv + optind);
 }
 
 const struct command command_explain = {
@@ -299,6 +379,7 @@ const struct command command_explain = {
 		"OP is read, modify, create, delete, attr, exec, write or all, and OBJECT an absolute\n"
 		"path, which need not exist and is taken as it is: links are not followed. Or OP is\n"
 		"connect, and OBJECT an address with a port: 10.0.0.1:443, [::1]:53/udp.\n"
+		"Of a session there is no runner-up; only root can ask for one.\n"
 		"Exit status: 0 whatever the verdict, 3 if the policy is not valid.\n",
 	.options = options,
 	.run = run_explain,

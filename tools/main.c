@@ -11,8 +11,9 @@
 #include "user/unenforced.h"
 
 const struct command *const commands[] = {
-	&command_run,	&command_ps,	  &command_events, &command_reload,  &command_status,
-	&command_check, &command_explain, &command_help,   &command_version, NULL,
+	&command_run,	&command_ps,	  &command_events, &command_reload, &command_status,
+	&command_check, &command_explain, &command_doctor, &command_help,   &command_version,
+	NULL,
 };
 
 /* ---- options and help -------------------------------------------------- */
@@ -47,11 +48,24 @@ static int bad_option(const struct command *command, const char *word)
 	return OPTIONS_BAD;
 }
 
+/* Is it the long option of this key with a value behind it, perhaps abbreviated? */
+static bool is_with_value(const struct option *options, int key, const char *word)
+{
+	size_t length = strcspn(word, "=");
+
+	if (strncmp(word, "--", 2) != 0 || !word[length])
+		return false;
+	for (; options->name; options++)
+		if (options->val == key && !strncmp(options->name, word + 2, length - 2))
+			return true;
+	return false;
+}
+
 int command_getopt(const struct command *command, int argc, char **argv)
 {
 	struct option options[OPTIONS_MAX + 2] = {{NULL, 0, NULL, 0}};
 	size_t n = count_options(command);
-	int key, at = optind ? optind : 1;
+	int key;
 
 	if (n > OPTIONS_MAX)
 		n = OPTIONS_MAX;
@@ -62,24 +76,25 @@ int command_getopt(const struct command *command, int argc, char **argv)
 					     NULL, command->options[i].key};
 	options[n] = (struct option){"help", no_argument, NULL, 'h'};
 
-	/* "+": what follows the first argument belongs to the command that is run. */
+	/* "+": options end at the first argument. */
 	opterr = 0;
-	key = getopt_long(argc, argv, "+:h", options, NULL);
+	key = getopt_long(argc, argv, command->runs ? "+:h" : ":h", options, NULL);
 	switch (key) {
 	case -1:
 		return OPTIONS_DONE;
 	case 'h':
 		return OPTIONS_HELP;
 	case ':':
-		command_misused(command, "%s needs a value", argv[at]);
+		command_misused(command, "%s needs a value", argv[optind - 1]);
 		return OPTIONS_BAD;
 	case '?':
-		if (optopt > 0 && strncmp(argv[at], "--", 2) == 0 && strchr(argv[at], '=')) {
-			command_misused(command, "%.*s takes no value", (int)strcspn(argv[at], "="),
-					argv[at]);
-			return OPTIONS_BAD;
-		}
-		return bad_option(command, argv[at]);
+		if (!optopt)
+			return bad_option(command, argv[optind - 1]);
+		if (!is_with_value(options, optopt, argv[optind - 1]))
+			return bad_option(command, (const char[]){'-', (char)optopt, '\0'});
+		command_misused(command, "%.*s takes no value", (int)strcspn(argv[optind - 1], "="),
+				argv[optind - 1]);
+		return OPTIONS_BAD;
 	default:
 		return key;
 	}

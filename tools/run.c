@@ -14,6 +14,7 @@
 #include "user/client.h"
 #include "user/event.h"
 #include "user/run.h"
+#include "user/suggest.h"
 #include "user/text.h"
 #include "user/unenforced.h"
 
@@ -220,7 +221,7 @@ static void count_denial(struct run *run, const json_t *event)
 	_cleanup_free_ char *key = NULL, *rights = rights_text(event),
 			    *object = rf_event_object(event), *why = why_text(event);
 	long long count = json_number(event, "count");
-	json_t *known, *one;
+	json_t *known, *one, *line;
 
 	if (count < 1)
 		count = 1;
@@ -251,6 +252,8 @@ static void count_denial(struct run *run, const json_t *event)
 			json_object_set(one, *name, value);
 	}
 	json_object_set_new(one, "count", json_integer(count));
+	if ((line = rf_suggest(event)))
+		json_object_set_new(one, "allow", line);
 	if (json_object_set_new(run->denials, key, one) < 0)
 		run->not_shown += count;
 }
@@ -321,8 +324,39 @@ static void print_denials(const struct run *run)
 		say("and others: ringfence events %s", json_text(run->session, "session"));
 }
 
+/* The lines for one list of the policy; those that are there already are not repeated. */
+static void print_lines(const struct run *run, const char *list, bool *headed)
+{
+	_cleanup_json_ json_t *printed = json_object();
+	const char *key;
+	json_t *one;
+
+	json_object_foreach (run->denials, key, one) {
+		const json_t *allow = json_object_get(one, "allow");
+		const char *line = json_text(allow, "line");
+
+		if (!allow || strcmp(json_text(allow, "key"), list) != 0 ||
+		    json_object_get(printed, line))
+			continue;
+		if (!*headed)
+			say("to allow it, at the end of the lists of policy \"%s\", or of one that "
+			    "extends it:",
+			    rf_policy_name(run->load.policy));
+		*headed = true;
+		if (!json_object_size(printed))
+			fprintf(stderr, "  %s:\n", list);
+		if (json_object_size(printed) == SUMMARY_LINES)
+			break;
+		fputs("    ", stderr);
+		print_clean(line, stderr);
+		putc('\n', stderr);
+		json_object_set_new(printed, line, json_true());
+	}
+}
+
 static void print_summary(const struct run *run)
 {
+	bool headed = false;
 	const char *name = json_text(run->session, "session");
 	long long denied = json_number(run->end, "denied"),
 		  would = json_number(run->end, "would_deny"), lost = json_number(run->end, "lost"),
@@ -337,6 +371,8 @@ static void print_summary(const struct run *run)
 	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
+	print_lines(run, "files", &headed);
+	print_lines(run, "network", &headed);
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (run->missed)
@@ -511,4 +547,5 @@ const struct command command_run = {
 	.options = options,
 	.run = run_run,
 	.usage_exit = EXIT_RUN,
+	.runs = true,
 };

@@ -56,6 +56,21 @@ static const char *cgroup2_mount(char *line, unsigned int *ret_level)
 	return field[4];
 }
 
+char *rf_cgroup_mount(const char *mountinfo)
+{
+	FILE *file = fopen(mountinfo, "re");
+	_cleanup_free_ char *line = NULL;
+	const char *mount = NULL;
+	unsigned int level;
+	size_t room = 0;
+
+	while (file && !mount && getline(&line, &room, file) > 0)
+		mount = cgroup2_mount(line, &level);
+	if (file)
+		fclose(file);
+	return mount ? strdup(mount) : NULL;
+}
+
 int rf_cgroup_root(const char *mountinfo, struct rf_diags *diags, char **ret_root)
 {
 	FILE *file = fopen(mountinfo, "re");

@@ -29,6 +29,9 @@ struct rf_session_cgroup {
  */
 int rf_cgroup_root(const char *mountinfo, struct rf_diags *diags, char **ret_root);
 
+/* Where the first cgroup v2 hierarchy is mounted, malloc'ed; NULL if there is none. Makes nothing. */
+char *rf_cgroup_mount(const char *mountinfo);
+
 /* Make ROOT/NAME. -EEXIST: the name is taken. */
 int rf_cgroup_create(const char *root, const char *name, struct rf_diags *diags,
 		     struct rf_session_cgroup *ret_cgroup);

@@ -19,6 +19,8 @@
  *          true, each event of the session follows as {event: {...}}.
  *   reload {session, policy, policy_file, audit, log_all, limits} + 1 fd: memfd with the image
  *          -> {session, policy, mode, limits}; the names were sent by `anchor` before
+ *   policy {session}      -> {session, policy, policy_file, mode} + 1 fd: memfd with the image
+ *          that is in force
  *   end    {keep: bool}   kill what is left in the session's cgroup, read all its
  *          events, remove it -> {session, denied, would_deny, lost, killed}
  *          (after the last {event}); keep leaves the tasks confined

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -485,6 +486,61 @@ static void on_reload(struct client *c, const json_t *json, int *fds, size_t n)
 	      -1);
 }
 
+/* The image in memory that nobody can change. */
+static int image_memfd(struct client *c, const struct rf_session_state *state, int *ret_fd)
+{
+	_cleanup_fd_ int fd = memfd_create("ringfence-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	_cleanup_free_ void *image = NULL;
+	size_t size, at = 0;
+	int err = fd < 0 ? -errno
+			 : rf_kernel_get_image(c->daemon->kernel, state->image, &image, &size);
+
+	if (err)
+		return err;
+	while (at < size) {
+		ssize_t n = write(fd, (const char *)image + at, size - at);
+
+		if (n < 0)
+			return -errno;
+		at += (size_t)n;
+	}
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		return -errno;
+	*ret_fd = rf_steal_fd(&fd);
+	return 0;
+}
+
+static void on_policy(struct client *c, const json_t *json)
+{
+	const struct rf_session_state *state;
+	struct rf_live_session *session;
+	const char *name;
+	int err, fd = -1;
+
+	if (text_field(json, "session", &name) || !name) {
+		refuse(c, -EPROTO, NULL, "policy: of which session?");
+		return;
+	}
+	session = rf_sessions_find(c->daemon->sessions, name);
+	if (!session) {
+		refuse(c, -ENOENT, "ringfence ps lists them", "there is no session \"%s\"", name);
+		return;
+	}
+	state = rf_session_state(session);
+	err = image_memfd(c, state, &fd);
+	if (err) {
+		refuse(c, err, NULL, "cannot read the image of the session's policy: %s",
+		       strerror(-err));
+		return;
+	}
+	reply(c,
+	      json_pack("{s:s, s:s, s:s, s:s}", "session", state->name, "policy",
+			state->policy ? state->policy : "", "policy_file",
+			state->policy_file ? state->policy_file : "", "mode",
+			state->kernel.word & RF_WORD_AUDIT ? "audit" : "enforce"),
+	      fd);
+}
+
 static json_t *totals_json(const struct rf_live_session *session,
 			   const struct rf_session_totals *totals)
 {
@@ -768,6 +824,8 @@ static void on_request(void *userdata, json_t *request, int *fds, size_t n)
 		on_events(c, request);
 	else if (!strcmp(op, "status"))
 		on_status(c);
+	else if (!strcmp(op, "policy"))
+		on_policy(c, request);
 	else
 		refuse(c, -EOPNOTSUPP, NULL, "ringfenced does not know the request \"%.64s\"", op);
 }

@@ -312,6 +312,44 @@ static void life(void **state)
 	assert_int_equal(fake.unloads, 0);
 }
 
+/* The image in force is handed out, and nobody can change what was handed out. */
+static void policy(void **state)
+{
+	_cleanup_free_ char *name = NULL, *copy = NULL;
+	_cleanup_free_ void *image = NULL;
+	_cleanup_json_ json_t *reply = NULL;
+	struct rf_client *client, *other;
+	size_t size;
+	int fd = -1;
+
+	(void)state;
+	if (!scratch_root)
+		skip();
+	begin();
+	client = connect_to();
+	name = start(client, NULL);
+	other = connect_to();
+	reply = ask_with(other, json_pack("{s:s, s:s}", "op", "policy", "session", name), NULL, 0,
+			 &fd);
+	assert_string_equal(json_string_value(json_object_get(reply, "session")), name);
+	assert_string_equal(json_string_value(json_object_get(reply, "policy")), "unit");
+	assert_string_equal(json_string_value(json_object_get(reply, "policy_file")), "/p.yaml");
+	assert_string_equal(json_string_value(json_object_get(reply, "mode")), "enforce");
+	image = fake_image(&size);
+	copy = malloc(size + 1);
+	assert_int_equal(pread(fd, copy, size + 1, 0), size);
+	assert_memory_equal(copy, image, size);
+	assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+	close(fd);
+	refused(other, json_pack("{s:s, s:s}", "op", "policy", "session", "other"), -ENOENT);
+	refused(other, json_pack("{s:s}", "op", "policy"), -EPROTO);
+	refused(other, json_pack("{s:s, s:i}", "op", "policy", "session", 1), -EPROTO);
+	fake_fail("get_image", -EIO, 0);
+	refused(other, json_pack("{s:s, s:s}", "op", "policy", "session", name), -EIO);
+	rf_client_close(other);
+	rf_client_close(client);
+}
+
 static void client_dies(void **state)
 {
 	_cleanup_free_ char *name = NULL;
@@ -943,6 +981,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(life, setup, teardown),
+		cmocka_unit_test_setup_teardown(policy, setup, teardown),
 		cmocka_unit_test_setup_teardown(client_dies, setup, teardown),
 		cmocka_unit_test_setup_teardown(leaves_sessions, setup, teardown),
 		cmocka_unit_test_setup_teardown(kept, setup, teardown),

@@ -209,6 +209,8 @@ int rf_kernel_get_image(struct rf_kernel *kernel, struct rf_image_ref ref, void 
 {
 	void *copy;
 
+	if (fake_fails("get_image"))
+		return fake.error;
 	if (ref.slot >= FAKE_SLOTS || !kernel->image[ref.slot])
 		return -ENOENT;
 	copy = malloc(kernel->image_size[ref.slot]);

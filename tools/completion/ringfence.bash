@@ -28,7 +28,7 @@ _ringfence()
 
 	if ((cword == 1)); then
 		mapfile -t COMPREPLY < <(compgen -W \
-			'run ps events reload status check explain help version --help --version' -- "$cur")
+			'run ps events reload status check explain doctor help version --help --version' -- "$cur")
 		return
 	fi
 	case $command in
@@ -36,9 +36,10 @@ _ringfence()
 	events) options='--follow --verdict --op --path --json --help' ;;
 	reload) options='--audit --var --verbose --json --help' ;;
 	check) options='--json --print --user --var --help' ;;
-	explain) options='--policy --json --user --var --help' ;;
+	explain) options='--policy --session --json --user --var --help' ;;
+	doctor) options='--no-probes --json --help' ;;
 	ps | status | version) options='--json --help' ;;
-	help) options='run ps events reload status check explain version --help' ;;
+	help) options='run ps events reload status check explain doctor version --help' ;;
 	esac
 
 	if [[ $command == run ]]; then
@@ -55,8 +56,9 @@ _ringfence()
 	case $command$prev in
 	run--policy | explain--policy) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur") ;;
 	run--user | check--user | explain--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-	run--events) _filedir ;;
-	run--var | reload--var | check--var | explain--var | events--path) ;;
+	explain--session) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions)" -- "$cur") ;;
+	run--events | events--path) _filedir ;;
+	run--var | reload--var | check--var | explain--var) ;;
 	check--print) mapfile -t COMPREPLY < <(compgen -W 'rules patterns dfa net image' -- "$cur") ;;
 	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow would-allow lost' -- "$cur") ;;
 	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send lost' -- "$cur") ;;

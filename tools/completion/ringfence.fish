@@ -27,13 +27,15 @@ complete -c ringfence -n __fish_use_subcommand -a reload -d 'put another policy 
 complete -c ringfence -n __fish_use_subcommand -a status -d 'show the daemon, its programs, and what is not enforced yet'
 complete -c ringfence -n __fish_use_subcommand -a check -d 'check a policy and say what is wrong with it'
 complete -c ringfence -n __fish_use_subcommand -a explain -d 'say what a policy would decide, and by which rule'
+complete -c ringfence -n __fish_use_subcommand -a doctor -d 'check this machine, and that sessions are confined on it'
 complete -c ringfence -n __fish_use_subcommand -a help -d 'explain a command'
 complete -c ringfence -n __fish_use_subcommand -a version -d 'print the version'
 
 complete -c ringfence -l help -d 'show help'
-complete -c ringfence -n '__ringfence_in ps events reload status check explain version run' -l json -d 'print JSON'
+complete -c ringfence -n '__ringfence_in ps events reload status check explain doctor version run' -l json -d 'print JSON'
 
 complete -c ringfence -n '__ringfence_in run explain' -l policy -x -a '(__ringfence_policies) (__fish_complete_path)' -d policy
+complete -c ringfence -n '__ringfence_in explain' -l session -x -a '(__ringfence_sessions)' -d session
 complete -c ringfence -n '__ringfence_in run reload' -l audit -d 'only report'
 complete -c ringfence -n '__ringfence_in run check explain' -l user -x -a '(__fish_complete_users)' -d user
 complete -c ringfence -n '__ringfence_in run reload check explain' -l var -x -d 'set a variable, NAME=VALUE'
@@ -47,7 +49,7 @@ complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --
 complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
 complete -c ringfence -n '__ringfence_in events' -l verdict -x -a 'deny would-deny allow would-allow lost' -d 'only this verdict'
 complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send lost' -d 'only this operation'
-complete -c ringfence -n '__ringfence_in events' -l path -x -d 'only matching paths'
+complete -c ringfence -n '__ringfence_in events' -l path -r -F -d 'only matching paths'
 complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
 
 complete -c ringfence -n '__ringfence_in reload' -F
@@ -60,4 +62,6 @@ complete -c ringfence -n '__ringfence_in check' -l print -x -a 'rules patterns d
 complete -c ringfence -n '__ringfence_in explain' -a 'read modify create delete attr exec write all connect'
 complete -c ringfence -n '__ringfence_in explain' -F
 
-complete -c ringfence -n '__ringfence_in help' -a 'run ps events reload status check explain version'
+complete -c ringfence -n '__ringfence_in doctor' -l no-probes -d 'only look'
+
+complete -c ringfence -n '__ringfence_in help' -a 'run ps events reload status check explain doctor version'
