@@ -376,7 +376,10 @@ static void *flip(void *arg)
 		if (flips->ports[0]) {
 			*(volatile in_port_t *)&flips->peer.address.v4.sin_port =
 				flips->ports[flips->flips & 1];
-		} else if (exchange) {
+			continue;
+		}
+		relax();
+		if (exchange) {
 			renameat2(AT_FDCWD, "d", AT_FDCWD, "e", RENAME_EXCHANGE);
 		} else if (symlink(flips->flips & 1 ? "ok" : "../secret", "n") == 0) {
 			rename("n", "d");
