@@ -394,5 +394,7 @@ int main(void)
 		cmocka_unit_test(becomes_the_user),
 	};
 
+	/* Whoever started us in the background has it ignored, and so would the commands. */
+	signal(SIGINT, SIG_DFL);
 	return cmocka_run_group_tests_name("run", tests, setup, teardown);
 }
