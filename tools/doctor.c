@@ -234,7 +234,7 @@ static void judge(struct doctor *doctor, size_t i, const struct rf_trial_result 
 
 static void probe(struct doctor *doctor)
 {
-	struct rf_trial_result outside[RF_TRIAL_PAIRS_MAX], inside[RF_TRIAL_PAIRS_MAX];
+	struct rf_trial_result outside[RF_TRIAL_PAIRS_MAX] = {0}, inside[RF_TRIAL_PAIRS_MAX] = {0};
 	_cleanup_diags_ struct rf_diags diags = {0};
 	int r, code = EXIT_FAILED;
 

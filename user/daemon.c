@@ -491,7 +491,7 @@ static int image_memfd(struct client *c, const struct rf_session_state *state, i
 {
 	_cleanup_fd_ int fd = memfd_create("ringfence-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	_cleanup_free_ void *image = NULL;
-	size_t size, at = 0;
+	size_t size = 0, at = 0;
 	int err = fd < 0 ? -errno
 			 : rf_kernel_get_image(c->daemon->kernel, state->image, &image, &size);
 
