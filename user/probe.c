@@ -286,15 +286,16 @@ static void look_programs(struct rf_findings *findings)
 		ok(findings, "programs", "the kernel has BPF LSM programs and task storage");
 }
 
-/* Without it there is the interpreter, which does not know programs that call back. */
+/* Without it there is the interpreter, under which a session is as confined, only slower. */
 static void look_jit(const char *root, struct rf_findings *findings)
 {
 	_cleanup_free_ char *value = first_line(root, "/proc/sys/net/core/bpf_jit_enable");
 
 	if (value && strcmp(value, "0") == 0)
-		missing(findings, "jit",
-			"sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
-			"the BPF compiler is off (net.core.bpf_jit_enable is 0)");
+		unsure(findings, "jit",
+		       "sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
+		       "the BPF compiler is off (net.core.bpf_jit_enable is 0): programs are "
+		       "interpreted, so that each act of a session costs more");
 	else if (value)
 		ok(findings, "jit", "the BPF compiler is on");
 	else
