@@ -130,26 +130,26 @@ static void look_privileges(struct rf_findings *findings)
 	_cleanup_free_ char *map = first_line("", "/proc/self/uid_map");
 	cap_flag_value_t admin = CAP_CLEAR;
 	cap_t own = cap_get_proc();
+	const char *fix = "run outside of the container or service that limits root", *what = NULL;
 	unsigned int from, to, n;
-	char *sudo = strdup("run it as root, with sudo");
 
 	if (own)
 		cap_get_flag(own, CAP_SYS_ADMIN, CAP_EFFECTIVE, &admin);
 	cap_free(own);
-	if (geteuid() != 0)
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false, rf_steal(&sudo),
-			       "not root: BPF programs can only be loaded by root");
-	else if (admin != CAP_SET)
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false,
-			       strdup("run outside of the container or service that took it away"),
-			       "root without CAP_SYS_ADMIN");
-	else if (map && (sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to || n != ~0u))
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false,
-			       strdup("run outside of the container"),
-			       "root of a user namespace only, not of the machine");
+	if (geteuid() != 0) {
+		what = "not root: BPF programs can only be loaded by root";
+		fix = "run it as root, with sudo";
+	} else if (admin != CAP_SET) {
+		what = "root without CAP_SYS_ADMIN";
+	} else if (map &&
+		   (sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to || n != ~0u)) {
+		what = "root of a user namespace only, not of the machine";
+	}
+	if (what)
+		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false, strdup(fix), "%s",
+			       what);
 	else
 		ok(findings, "privileges", "root with CAP_SYS_ADMIN");
-	free(sudo);
 }
 
 static void look_kernel(struct rf_findings *findings)
