@@ -246,18 +246,20 @@ static void look_lsm(const char *root, struct rf_findings *findings)
 {
 	_cleanup_free_ char *list = first_line(root, "/sys/kernel/security/lsm"), *parameter = NULL;
 
-	if (!list)
+	if (!list) {
 		unsure(findings, "lsm", "mount -t securityfs securityfs /sys/kernel/security",
 		       "the list of active LSMs cannot be read (/sys/kernel/security/lsm)");
-	else if (has_word(list, "bpf", ","))
+	} else if (has_word(list, "bpf", ",")) {
 		ok(findings, "lsm", "`bpf` is among the active LSMs: %s", list);
-	else if (asprintf(&parameter, "lsm=%s%sbpf", list, *list ? "," : "") < 0)
-		findings->failed = true, parameter = NULL;
-	else
+	} else if (asprintf(&parameter, "lsm=%s%sbpf", list, *list ? "," : "") < 0) {
+		parameter = NULL;
+		findings->failed = true;
+	} else {
 		rf_finding_add(findings, "lsm", RF_FINDING_FAILURE, true,
 			       rf_probe_boot_fix(root, parameter),
 			       "`bpf` is not among the active LSMs (/sys/kernel/security/lsm): %s",
 			       list);
+	}
 }
 
 static void look_lockdown(const char *root, struct rf_findings *findings)
