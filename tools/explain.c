@@ -144,6 +144,8 @@ static int print_act_json(const struct act *act, const struct load *load,
 			   "policy", escaped(load->file), "mode",
 			   only_reports(load) ? "audit" : "enforce", "diagnostics",
 			   json_diags(diags));
+	if (result && !load->policy)
+		json_object_set_new(result, "session", json_escaped(load->name));
 	if (result && (!put_verdict(result, load, v, deciding(act)->runner_up) ||
 		       (act->object.rights && (!put(result, "missing", json_rights(v->missing)) ||
 					       !put(result, "parts", json_parts(act, load)))))) {
@@ -291,6 +293,7 @@ static int load_session(struct load *load, const char *session, struct rf_diags 
 	if (r == 0)
 		r = rf_unescape(json_text(reply, "policy_file"), &load->file, NULL);
 	load->audit = !strcmp(json_text(reply, "mode"), "audit");
+	load->name = session;
 	if (r < 0)
 		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL,
 			"the policy of session \"%s\" cannot be read: %s", session, strerror(-r));

@@ -130,26 +130,26 @@ static void look_privileges(struct rf_findings *findings)
 	_cleanup_free_ char *map = first_line("", "/proc/self/uid_map");
 	cap_flag_value_t admin = CAP_CLEAR;
 	cap_t own = cap_get_proc();
+	const char *fix = "run outside of the container or service that limits root", *what = NULL;
 	unsigned int from, to, n;
-	char *sudo = strdup("run it as root, with sudo");
 
 	if (own)
 		cap_get_flag(own, CAP_SYS_ADMIN, CAP_EFFECTIVE, &admin);
 	cap_free(own);
-	if (geteuid() != 0)
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false, rf_steal(&sudo),
-			       "not root: BPF programs can only be loaded by root");
-	else if (admin != CAP_SET)
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false,
-			       strdup("run outside of the container or service that took it away"),
-			       "root without CAP_SYS_ADMIN");
-	else if (map && (sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to || n != ~0u))
-		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false,
-			       strdup("run outside of the container"),
-			       "root of a user namespace only, not of the machine");
+	if (geteuid() != 0) {
+		what = "not root: BPF programs can only be loaded by root";
+		fix = "run it as root, with sudo";
+	} else if (admin != CAP_SET) {
+		what = "root without CAP_SYS_ADMIN";
+	} else if (map &&
+		   (sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to || n != ~0u)) {
+		what = "root of a user namespace only, not of the machine";
+	}
+	if (what)
+		rf_finding_add(findings, "privileges", RF_FINDING_FAILURE, false, strdup(fix), "%s",
+			       what);
 	else
 		ok(findings, "privileges", "root with CAP_SYS_ADMIN");
-	free(sudo);
 }
 
 static void look_kernel(struct rf_findings *findings)
@@ -246,18 +246,20 @@ static void look_lsm(const char *root, struct rf_findings *findings)
 {
 	_cleanup_free_ char *list = first_line(root, "/sys/kernel/security/lsm"), *parameter = NULL;
 
-	if (!list)
+	if (!list) {
 		unsure(findings, "lsm", "mount -t securityfs securityfs /sys/kernel/security",
 		       "the list of active LSMs cannot be read (/sys/kernel/security/lsm)");
-	else if (has_word(list, "bpf", ","))
+	} else if (has_word(list, "bpf", ",")) {
 		ok(findings, "lsm", "`bpf` is among the active LSMs: %s", list);
-	else if (asprintf(&parameter, "lsm=%s%sbpf", list, *list ? "," : "") < 0)
-		findings->failed = true, parameter = NULL;
-	else
+	} else if (asprintf(&parameter, "lsm=%s%sbpf", list, *list ? "," : "") < 0) {
+		parameter = NULL;
+		findings->failed = true;
+	} else {
 		rf_finding_add(findings, "lsm", RF_FINDING_FAILURE, true,
 			       rf_probe_boot_fix(root, parameter),
 			       "`bpf` is not among the active LSMs (/sys/kernel/security/lsm): %s",
 			       list);
+	}
 }
 
 /* Only the start is refused: what is loaded goes on when a kernel is locked down later. */
@@ -288,15 +290,16 @@ static void look_programs(struct rf_findings *findings)
 		ok(findings, "programs", "the kernel has BPF LSM programs and task storage");
 }
 
-/* Without it there is the interpreter, which does not know programs that call back. */
+/* Without it there is the interpreter, under which a session is as confined, only slower. */
 static void look_jit(const char *root, struct rf_findings *findings)
 {
 	_cleanup_free_ char *value = first_line(root, "/proc/sys/net/core/bpf_jit_enable");
 
 	if (value && strcmp(value, "0") == 0)
-		missing(findings, "jit",
-			"sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
-			"the BPF compiler is off (net.core.bpf_jit_enable is 0)");
+		unsure(findings, "jit",
+		       "sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
+		       "the BPF compiler is off (net.core.bpf_jit_enable is 0): programs are "
+		       "interpreted, so that each act of a session costs more");
 	else if (value)
 		ok(findings, "jit", "the BPF compiler is on");
 	else
