@@ -25,6 +25,7 @@ RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else
 
 _count = 0
 _failed = 0
+_kept = False  # keep_daemon() was called
 _processes = []  # started by a test; those that a failed test leaves are killed
 
 
@@ -35,6 +36,8 @@ def test(name):
         global _count, _failed
         _count += 1
         try:
+            if _kept and not daemon_pid():
+                spawn_daemon(open("/tmp/ringfenced.log", "a"))
             function()
             print(f"ok {_count} - {name}", flush=True)
         except Exception:
@@ -74,6 +77,10 @@ def _clean_up():
 
 def done():
     """The plan, and the exit status; no daemon is left for the next file to meet."""
+    if _kept:
+        subprocess.run(["pkill", "-x", "ringfenced"])
+        for process in _processes:
+            process.wait()
     end = time.monotonic() + 10
     while daemon_pid() and time.monotonic() < end:
         time.sleep(0.05)
@@ -357,11 +364,23 @@ def admits(policy_file, argv, cwd="/t/work"):
     return session
 
 
-def spawn_daemon():
+def running():
+    """Does a daemon answer?"""
+    out = subprocess.run(["ringfence", "status", "--json"], capture_output=True, text=True)
+    return out.returncode == 0 and json.loads(out.stdout)["running"]
+
+
+def keep_daemon():
+    """Have a daemon that stays from test to test, to the end of the file: each that comes on
+    demand loads the programs anew, which takes an emulated machine seconds."""
+    global _kept
+    _kept = True
+
+
+def spawn_daemon(stderr=subprocess.PIPE):
     """A daemon that stays, ready."""
-    daemon = spawn(["ringfenced"], stderr=subprocess.PIPE, text=True)
-    until(lambda: subprocess.run(["ringfence", "status"], capture_output=True).returncode == 0 and
-          daemon_pid() == daemon.pid, "the daemon")
+    daemon = spawn(["ringfenced"], stderr=stderr, text=True)
+    until(lambda: running() and daemon_pid() == daemon.pid, "the daemon")
     return daemon
 
 
