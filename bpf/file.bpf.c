@@ -8,7 +8,8 @@
  *                that are not the session's own
  *   file_ioctl, file_ioctl_compat
  *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
- *                started the session; no other ioctl is judged
+ *                started the session; those that change what an object is known by,
+ *                or copy a tree with all that is denied in it; no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
@@ -16,11 +17,15 @@
 #include "bpf/walk.bpf.h"
 
 /* The rights that an open needs. Access mode 3 (ioctl only) asks for both, as the kernel does. */
-static __always_inline __u8 open_rights(unsigned int flags, unsigned int mode)
+static __always_inline __u8 open_rights(const struct file *file)
 {
+	unsigned int flags = file->f_flags, mode = file->f_mode;
+	const struct inode *inode = file->f_inode;
 	__u8 want = 0;
 
-	if (flags & FMODE_EXEC_FLAG)
+	/* Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag. */
+	if (flags & FMODE_EXEC_FLAG && (flags & O_ACCMODE) == 0 &&
+	    (inode->i_mode & S_IFMT) == S_IFREG && inode->i_sb->s_magic != MQUEUE_MAGIC)
 		return RF_EXEC;
 	if ((flags & O_ACCMODE) != O_WRONLY)
 		want |= RF_READ;
@@ -51,7 +56,7 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 
 	if (ret)
 		return ret;
-	want = open_rights(file->f_flags, file->f_mode);
+	want = open_rights(file);
 	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
 	if (!label || is_layer_of_overlay(file))
 		return ret;
@@ -62,30 +67,54 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	return answer(label, word, op);
 }
 
-/* Never out of the session: what is typed into its terminal, the caller's shell executes. */
-static __always_inline int terminal_ioctl(struct file *file, unsigned int cmd)
+/* Why an ioctl is denied whatever the policy says, 0 for all others. */
+static __always_inline __u8 refused_ioctl(unsigned int cmd)
 {
+	switch (cmd) {
+	/* What is typed into the session's terminal, the caller's shell executes. */
+	case TIOCSTI:
+	case TIOCLINUX:
+		return RF_REASON_TERMINAL;
+	/* Rules would no longer know the object, or not know its copy. */
+	case FS_IOC_SETVERSION:
+	case FS_IOC32_SETVERSION:
+	case EXT4_IOC_SETVERSION:
+	case EXT4_IOC32_SETVERSION:
+	case BTRFS_IOC_SNAP_CREATE:
+	case BTRFS_IOC_SNAP_CREATE_V2:
+	case BCH_IOCTL_SUBVOLUME_CREATE:
+		return RF_REASON_IDENTITY;
+	}
+	return 0;
+}
+
+static __always_inline int judge_ioctl(struct file *file, unsigned int cmd)
+{
+	__u8 reason = refused_ioctl(cmd);
 	struct rf_label *label;
 	struct dentry *dentry;
 	int ret = 0;
 	__u64 word;
 
-	if (cmd != TIOCSTI && cmd != TIOCLINUX)
+	if (!reason)
 		return 0;
 	label = hook_label(RF_OP_IOCTL, RF_MODIFY, -EACCES, &ret);
 	if (!label)
 		return ret;
 	dentry = file->f_path.dentry;
 	word = label_word(label);
-	/* No policy is asked, so there is no walk either: the terminal's own name will do. */
+	/* Out of the session not even to watch it: the shell outside does not know of audit. */
+	if (reason == RF_REASON_TERMINAL)
+		word &= ~(__u64)RF_WORD_AUDIT;
+	/* No policy is asked, so there is no walk either: the object's own name will do. */
 	label->walk.object = (__u64)dentry;
 	label->walk.place = RF_NOWHERE;
 	label->walk.name[0] = (__u64)dentry->d_name.name;
 	label->walk.len[0] = dentry->d_name.len;
 	label->walk.n = 1;
 	rf_verdict_begin(&label->walk.verdict, RF_MODIFY);
-	rf_verdict_fail(&label->walk.verdict, RF_REASON_TERMINAL);
-	return answer(label, word & ~(__u64)RF_WORD_AUDIT, RF_OP_IOCTL);
+	rf_verdict_fail(&label->walk.verdict, reason);
+	return answer(label, word, RF_OP_IOCTL);
 }
 
 SEC("lsm/file_ioctl")
@@ -93,7 +122,7 @@ int BPF_PROG(rf_file_ioctl, struct file *file, unsigned int cmd, unsigned long a
 {
 	if (ret)
 		return ret;
-	return terminal_ioctl(file, cmd);
+	return judge_ioctl(file, cmd);
 }
 
 /* Kernels without this hook (before 6.8, and stable releases of that time) use file_ioctl for both. */
@@ -102,5 +131,5 @@ int BPF_PROG(rf_file_ioctl_compat, struct file *file, unsigned int cmd, unsigned
 {
 	if (ret)
 		return ret;
-	return terminal_ioctl(file, cmd);
+	return judge_ioctl(file, cmd);
 }

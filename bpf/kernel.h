@@ -29,7 +29,7 @@
 #define O_RDWR 00000002
 #define O_TRUNC 00001000
 #define O_TMPFILE_BIT 020000000 /* __O_TMPFILE */
-/* fs.h: __FMODE_EXEC, in f_flags of the opens that execve makes; open(2) cannot set it */
+/* fs.h: __FMODE_EXEC, in f_flags of the opens that execve makes; see open_rights() */
 #define FMODE_EXEC_FLAG 0x20
 /* fs.h: FMODE_CREATED, in f_mode: this open made the file */
 #define FMODE_CREATED (1u << 20)
@@ -37,6 +37,15 @@
 /* ioctls.h: input or commands put into a terminal */
 #define TIOCSTI 0x5412
 #define TIOCLINUX 0x541c
+/* fs.h and ext4.h: another i_generation for an inode */
+#define FS_IOC_SETVERSION 0x40087602
+#define FS_IOC32_SETVERSION 0x40047602
+#define EXT4_IOC_SETVERSION 0x40086604
+#define EXT4_IOC32_SETVERSION 0x40046604
+/* btrfs.h, bcachefs_ioctl.h: snapshots */
+#define BTRFS_IOC_SNAP_CREATE 0x50009401
+#define BTRFS_IOC_SNAP_CREATE_V2 0x50009417
+#define BCH_IOCTL_SUBVOLUME_CREATE 0x4020bc10
 
 /* stat.h: i_mode */
 #define S_IFMT 00170000
@@ -61,6 +70,7 @@
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 #define DEVPTS_SUPER_MAGIC 0x1cd1
+#define MQUEUE_MAGIC 0x19800202
 /* of file systems whose servers or formats may fold names */
 #define FUSE_SUPER_MAGIC 0x65735546
 #define MSDOS_SUPER_MAGIC 0x4d44

@@ -40,6 +40,7 @@ static const char *const reasons[RF_REASONS] = {
 	[RF_REASON_NO_STORAGE] = "no-storage",
 	[RF_REASON_ENDED] = "ended",
 	[RF_REASON_TERMINAL] = "terminal",
+	[RF_REASON_IDENTITY] = "identity",
 	[RF_REASON_FOLDED] = "folded",
 	[RF_REASON_DEVICE] = "device",
 	[RF_REASON_MAP_FULL] = "map-full",

@@ -915,6 +915,28 @@ static int hold_mounts(struct rf_live_session *s, pid_t pid)
 	return 0;
 }
 
+/* Names are looked up where the session looks them up, or they say something else. */
+static int check_same_mounts(const struct rf_live_session *s, pid_t pid, struct rf_diags *diags,
+			     int *ret_exit)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
+	if (stat(path, &st))
+		return -errno;
+	if ((uint32_t)st.st_ino == s->state.kernel.mnt_ns)
+		return 0;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0,
+		"run it where the session was started, with nsenter -t PID -m, PID being a process "
+		"of the session",
+		"%s was started in another mount namespace, where the policy's paths may be other "
+		"files",
+		s->state.name);
+	*ret_exit = 4;
+	return -EXDEV;
+}
+
 /* Only the first namespace of all cannot have ended while no daemon held ours. */
 static void check_mounts(struct rf_live_session *s)
 {
@@ -1238,6 +1260,8 @@ int rf_session_reload(struct rf_live_session *s, const struct rf_session_request
 	if (!err)
 		err = check_outside(s->all, request->pid, "a session cannot change a policy", diags,
 				    &exit);
+	if (!err)
+		err = check_same_mounts(s, request->pid, diags, &exit);
 	if (!err)
 		err = prepare(s, i, request, diags, &exit);
 	if (!err) {

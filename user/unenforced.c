@@ -9,6 +9,9 @@ const struct rf_unenforced rf_unenforced[] = {
 	{"source routes",
 	 "IP options, IPv6 routing headers and source addresses in control messages "
 	 "are not judged: they can lead a packet elsewhere than to its address"},
+	{"any address",
+	 "0.0.0.0 and :: lead to this host: by an interface that a socket is bound to, or that it is "
+	 "given meanwhile, to each address of the host, also to one that is denied"},
 	{"names", "a file can be deleted, renamed, linked or made a directory, link, pipe or "
 		  "device wherever the user may do so; only opening is judged"},
 	{"creating by open", "an open that is denied because it would make a file leaves the file "
@@ -23,6 +26,12 @@ const struct rf_unenforced rf_unenforced[] = {
 				 "session judges only its own opens"},
 	{"unix sockets", "a session can talk to every service whose socket the user may "
 			 "connect to, and the service acts outside the session"},
+	{"shared memory",
+	 "System V memory, semaphores and queues, and kernel keyrings, are open as "
+	 "far as the user's are"},
+	{"planted links",
+	 "where a rule allows what lies behind a symbolic link, who can put another "
+	 "link there (the user, an earlier session) widens the next session"},
 	{"processes", "signals, ptrace and /proc of processes outside the session are limited "
 		      "only as for every process of the user"},
 	{"mounts and namespaces", "a session can make namespaces and mounts if the user may; "
@@ -38,7 +47,8 @@ const struct rf_unenforced rf_unenforced[] = {
 	 "run` inside of a session is refused"},
 	{"disks changed under a session",
 	 "a file system that root mounts, while a session runs, from the very device of one that "
-	 "was unmounted may be taken for the old one"},
+	 "was unmounted may be taken for the old one; on Linux 6.1 also an overlayfs that a "
+	 "session makes, for one that was unmounted"},
 	{"use without root", "only root can start a session (for another user, with --user)"},
 	{NULL, NULL},
 };

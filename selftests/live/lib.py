@@ -384,27 +384,28 @@ def spawn_daemon(stderr=subprocess.PIPE):
     return daemon
 
 
-# Runs in a mount namespace of its own. A socket in the place of the daemon's records what
+# A socket in the place of the daemon's, in a mount namespace of its own, records what
 # `ringfence reload` sends for each policy; that is then sent to the daemon itself in turn, much
 # faster than the command could be started.
 SWAPPER = r"""
-import json, os, socket, subprocess, sys, time
+import json, os, socket, subprocess, sys, tempfile, time
 name, seconds, files = sys.argv[1], float(sys.argv[2]), sys.argv[3:]
-place = os.open("/run/ringfence", os.O_PATH)
-subprocess.run(["mount", "-t", "tmpfs", "none", "/run/ringfence"], check=True)
+place = tempfile.mkdtemp()
 def connect():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(f"/proc/self/fd/{place}/control.sock")
+    s.connect("/run/ringfence/control.sock")
     return s
 def call(s, text, fds):
     socket.send_fds(s, [text], fds)
     return s.recv(1 << 16)
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-listener.bind("/run/ringfence/control.sock")
+listener.bind(place + "/control.sock")
 listener.listen()
 def record(file):
     daemon, said = connect(), []
-    child = subprocess.Popen(["ringfence", "reload", name, file], stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(["unshare", "-m", "sh", "-c",
+                              f"mount --bind {place} /run/ringfence && exec ringfence reload {name} {file}"],
+                             stdout=subprocess.DEVNULL)
     client = listener.accept()[0]
     while True:
         text, fds, _, _ = socket.recv_fds(client, 1 << 16, 253)
@@ -439,7 +440,7 @@ class Swapper:
         # A swap waits for RCU's grace periods, which are long in emulation. An expedited one
         # waits for the same.
         write("/sys/kernel/rcu_expedited", "1")
-        self.process = spawn(["nice", "-n", "-19", "unshare", "-m", "python3", "-c", SWAPPER, name,
+        self.process = spawn(["nice", "-n", "-19", "python3", "-c", SWAPPER, name,
                               str(seconds), *files], stdout=subprocess.PIPE, text=True)
         equal(self.process.stdout.readline(), "go\n")
 
