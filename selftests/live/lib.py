@@ -461,6 +461,8 @@ def daemon_pid():
 
 def sessions():
     out = subprocess.run(["ringfence", "ps", "--json"], capture_output=True, text=True)
+    if out.returncode and "takes the sessions over" in out.stderr:
+        return []  # a daemon that was started on demand does not answer yet
     check(out.returncode == 0, out.stderr)
     return json.loads(out.stdout)
 
