@@ -25,7 +25,7 @@ RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else
 
 _count = 0
 _failed = 0
-_kept = False  # keep_daemon() was called
+_kept = False  # keep_daemon() was called: True, or the daemon
 _processes = []  # started by a test; those that a failed test leaves are killed
 
 
@@ -33,11 +33,11 @@ def test(name):
     """Run the decorated function as one TAP test; an exception is a failure."""
 
     def run(function):
-        global _count, _failed
+        global _count, _failed, _kept
         _count += 1
         try:
             if _kept and not daemon_pid():
-                spawn_daemon(open("/tmp/ringfenced.log", "a"))
+                _kept = spawn_daemon(open("/tmp/ringfenced.log", "a"))
             function()
             print(f"ok {_count} - {name}", flush=True)
         except Exception:
@@ -77,10 +77,9 @@ def _clean_up():
 
 def done():
     """The plan, and the exit status; no daemon is left for the next file to meet."""
-    if _kept:
-        subprocess.run(["pkill", "-x", "ringfenced"])
-        for process in _processes:
-            process.wait()
+    if isinstance(_kept, subprocess.Popen):
+        _kept.terminate()
+        _kept.wait()
     end = time.monotonic() + 10
     while daemon_pid() and time.monotonic() < end:
         time.sleep(0.05)
@@ -374,7 +373,7 @@ def keep_daemon():
     """Have a daemon that stays from test to test, to the end of the file: each that comes on
     demand loads the programs anew, which takes an emulated machine seconds."""
     global _kept
-    _kept = True
+    _kept = _kept or True
 
 
 def spawn_daemon(stderr=subprocess.PIPE):
