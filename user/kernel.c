@@ -1011,7 +1011,7 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
 	return 0;
 }
 
-int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+int rf_kernel_check_mounts(struct rf_kernel *kernel, struct rf_kernel_session *session,
 			   uint32_t lasting)
 {
 	struct rf_session *at = &kernel->sessions[session->slot];
@@ -1020,6 +1020,7 @@ int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_sess
 		return -ESRCH;
 	if (at->mnt_ns != lasting)
 		__atomic_store_n(&at->mnt_ns, 0, __ATOMIC_SEQ_CST);
+	session->mnt_ns = at->mnt_ns;
 	return 0;
 }
 

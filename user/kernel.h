@@ -91,9 +91,10 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
 			     uint64_t word);
 /*
  * Nobody has held the session's mount namespace for a while: unless its number is that of
- * `lasting`, which cannot have ended, no mount decides by its place any more.
+ * `lasting`, which cannot have ended, no mount decides by its place any more. Sets
+ * session->mnt_ns to what is left, 0 for none.
  */
-int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+int rf_kernel_check_mounts(struct rf_kernel *kernel, struct rf_kernel_session *session,
 			   uint32_t lasting);
 /* The word that is in force. -ESRCH: the slot is another session's by now. */
 int rf_kernel_session_word(struct rf_kernel *kernel, const struct rf_kernel_session *session,

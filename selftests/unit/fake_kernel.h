@@ -330,12 +330,11 @@ int rf_kernel_switch_session(struct rf_kernel *kernel, const struct rf_kernel_se
 	return 0;
 }
 
-int rf_kernel_check_mounts(struct rf_kernel *kernel, const struct rf_kernel_session *session,
+int rf_kernel_check_mounts(struct rf_kernel *kernel, struct rf_kernel_session *session,
 			   uint32_t lasting)
 {
 	(void)kernel;
-	(void)session;
-	(void)lasting;
+	session->mnt_ns = lasting;
 	return 0;
 }
 
