@@ -75,7 +75,8 @@ static __always_inline bool cache_allows(struct rf_walk *walk, struct inode *kee
 	else if (is_same_way(&cache->way[2], key))
 		allowed = cache->way[2].allowed;
 	bpf_spin_unlock(&cache->lock);
-	return !(walk->verdict.want & ~allowed);
+	/* Nothing known is no yes, for an act that needs no right of the policy either. */
+	return allowed && !(walk->verdict.want & ~allowed);
 }
 
 /* The walk has found its verdict, and no name has moved meanwhile. */

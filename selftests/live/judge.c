@@ -16,6 +16,7 @@
 #include "policy/explain.h"
 #include "policy/policy.h"
 #include "user/text.h"
+#include "selftests/live/unescape.h"
 
 static const char *variable(void *userdata, const char *name, bool env)
 {
@@ -23,22 +24,6 @@ static const char *variable(void *userdata, const char *name, bool env)
 	(void)name;
 	(void)env;
 	return NULL;
-}
-
-static void unescape(char *text)
-{
-	char *to = text;
-	unsigned int byte;
-
-	while (*text) {
-		if (text[0] == '\\' && text[1] == 'x' && sscanf(text + 2, "%2x", &byte) == 1) {
-			*to++ = (char)byte;
-			text += 4;
-		} else {
-			*to++ = *text++;
-		}
-	}
-	*to = '\0';
 }
 
 static void print_rule(const void *image, uint32_t n)

@@ -27,6 +27,7 @@ enum { ALLOWED = 0, EXPECTED = 10, OTHER = 11, NOT_ATTEMPTED = 12 };
 
 #include "selftests/live/probe_net.h"
 #include "selftests/live/probe_race.h"
+#include "selftests/live/unescape.h"
 
 static int expected = EACCES;
 
@@ -452,22 +453,6 @@ static int try_net(const char *proto, char *object)
 	r = r < 0 && errno != ECONNREFUSED ? errno : 0;
 	close(fd);
 	return r;
-}
-
-static void unescape(char *text)
-{
-	char *to = text;
-	unsigned int byte;
-
-	while (*text) {
-		if (text[0] == '\\' && text[1] == 'x' && sscanf(text + 2, "%2x", &byte) == 1) {
-			*to++ = (char)byte;
-			text += 4;
-		} else {
-			*to++ = *text++;
-		}
-	}
-	*to = '\0';
 }
 
 /* The errno of a mount of a tmpfs on `where`, undone at once. */
