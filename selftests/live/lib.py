@@ -378,6 +378,7 @@ def keep_daemon():
 
 def spawn_daemon(stderr=subprocess.PIPE):
     """A daemon that stays, ready."""
+    until(lambda: daemon_pid() is None, "one on demand to leave")
     daemon = spawn(["ringfenced"], stderr=stderr, text=True)
     until(lambda: running() and daemon_pid() == daemon.pid, "the daemon")
     return daemon
