@@ -120,6 +120,7 @@ struct load {
 	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
 	bool audit; /* whatever the policy says */
 	unsigned int features; /* accepted; those that are not enforced become notes */
+	struct rf_planter planter; /* for load_names() */
 	/* The rest is what load_home() and load_policy() made. */
 	char *workspace, *user_home;
 	bool workspace_used; /* the policy names ${WORKSPACE} */

@@ -2,7 +2,10 @@
 /* ringfence reload: another policy for a session that runs. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
+#include "policy/image.h"
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/text.h"
@@ -20,12 +23,20 @@ static const struct command_option options[] = {
 /* What a session that runs has told the daemon of itself. */
 struct told {
 	char *home, *workspace; /* NULL: not known */
+	uid_t uid;
+	void *images; /* of the policies that have been in force, mapped; NULL: none yet */
+	size_t size;
+	const void **each; /* of them */
+	size_t n;
 };
 
 static void told_done(struct told *told)
 {
 	free(told->home);
 	free(told->workspace);
+	if (told->images)
+		munmap(told->images, told->size);
+	free(told->each);
 }
 #define _cleanup_told_ __attribute__((cleanup(told_done)))
 
@@ -57,6 +68,7 @@ static int find_session(struct rf_client *client, const char *name, struct rf_di
 		/* Of a session that a daemon without these fields started. */
 		if (r == 0 && !ret_told->workspace)
 			r = bytes_of(session, "cwd", &ret_told->workspace);
+		ret_told->uid = (uid_t)json_integer_value(json_object_get(session, "uid"));
 		if (r < 0)
 			rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell its workspace: %s",
 				strerror(-r));
@@ -65,6 +77,58 @@ static int find_session(struct rf_client *client, const char *name, struct rf_di
 	rf_diag(diags, RF_ERROR, NULL, 0, 0, "ringfence ps lists them",
 		"there is no session \"%s\"", name);
 	return -ENOENT;
+}
+
+static int take_images(int fd, struct told *told, struct rf_diags *diags)
+{
+	struct stat st;
+	size_t at = 0;
+	void *images;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	images = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (images == MAP_FAILED)
+		return -errno;
+	told->images = images;
+	told->size = (size_t)st.st_size;
+	while (at < told->size) {
+		const struct rf_image *image =
+			(const struct rf_image *)((const char *)told->images + at);
+		const void **grown;
+		int r;
+
+		if (told->size - at < sizeof(*image) || told->size - at < image->size)
+			return -EBADMSG;
+		r = rf_image_verify(image, image->size, diags);
+		if (r < 0)
+			return r;
+		grown = reallocarray(told->each, told->n + 1, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		told->each = grown;
+		told->each[told->n++] = image;
+		at += image->size;
+	}
+	return 0;
+}
+
+/* What was in force before: under it links may have been planted. */
+static int find_images(struct rf_client *client, const char *name, struct rf_diags *diags,
+		       struct told *told)
+{
+	_cleanup_json_ json_t *reply = NULL;
+	_cleanup_fd_ int fd = -1;
+	int r = rf_client_call(client, json_pack("{s:s, s:s}", "op", "images", "session", name),
+			       NULL, 0, diags, &reply, &fd, NULL);
+
+	if (r < 0)
+		return r;
+	r = take_images(fd, told, diags);
+	if (r < 0)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL,
+			"cannot tell which policies it has had: %s", strerror(-r));
+	return r;
 }
 
 /* 0, or -errno with *ret_exit. */
@@ -78,10 +142,13 @@ static int reload(struct load *load, const char *name, struct rf_diags *diags,
 	r = daemon_connect(diags, client);
 	if (r == 0)
 		r = find_session(*client, name, diags, &told);
+	if (r == 0)
+		r = find_images(*client, name, diags, &told);
 	if (r < 0)
 		return r;
 	load->home = told.home;
 	load->folder = told.workspace;
+	load->planter = (struct rf_planter){told.uid, told.each, told.n};
 	r = load_policy(load, diags);
 	if (r < 0 && r != -ENOMEM)
 		*ret_exit = EXIT_POLICY;
@@ -97,6 +164,7 @@ static int reload(struct load *load, const char *name, struct rf_diags *diags,
 			      json_pack("{s:s, s:s}", "op", "reload", "session", name), diags,
 			      ret_reply, NULL, ret_exit);
 	load->home = load->folder = NULL;
+	load->planter = (struct rf_planter){0};
 	return r;
 }
 

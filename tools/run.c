@@ -478,6 +478,7 @@ static int prepare(struct run *run)
 	if (r < 0)
 		return r;
 	run->load.home = run->identity.home;
+	run->load.planter.uid = run->identity.uid;
 	r = load_policy(&run->load, &run->diags);
 	if (r == 0)
 		r = load_check_workspace(&run->load, &run->diags);

@@ -135,7 +135,7 @@ int load_names(struct load *load, struct rf_diags *diags)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	r = rf_names_collect(load->policy, load->image, diags, &load->names);
+	r = rf_names_collect(load->policy, load->image, &load->planter, diags, &load->names);
 	sum_up_notes(diags, first);
 	return r;
 }

@@ -21,6 +21,8 @@
  *          -> {session, policy, mode, limits}; the names were sent by `anchor` before
  *   policy {session}      -> {session, policy, policy_file, mode} + 1 fd: memfd with the image
  *          that is in force
+ *   images {session}      -> {} + 1 fd: memfd with the images of all policies that have
+ *          been in force in the session, one after the other
  *   end    {keep: bool}   kill what is left in the session's cgroup, read all its
  *          events, remove it -> {session, denied, would_deny, lost, killed}
  *          (after the last {event}); keep leaves the tasks confined

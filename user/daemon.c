@@ -486,17 +486,14 @@ static void on_reload(struct client *c, const json_t *json, int *fds, size_t n)
 	      -1);
 }
 
-/* The image in memory that nobody can change. */
-static int image_memfd(struct client *c, const struct rf_session_state *state, int *ret_fd)
+/* Images in memory that nobody can change. */
+static int image_memfd(const void *image, size_t size, int *ret_fd)
 {
 	_cleanup_fd_ int fd = memfd_create("ringfence-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	_cleanup_free_ void *image = NULL;
-	size_t size = 0, at = 0;
-	int err = fd < 0 ? -errno
-			 : rf_kernel_get_image(c->daemon->kernel, state->image, &image, &size);
+	size_t at = 0;
 
-	if (err)
-		return err;
+	if (fd < 0)
+		return -errno;
 	while (at < size) {
 		ssize_t n = write(fd, (const char *)image + at, size - at);
 
@@ -510,24 +507,52 @@ static int image_memfd(struct client *c, const struct rf_session_state *state, i
 	return 0;
 }
 
-static void on_policy(struct client *c, const json_t *json)
+/* The session that the request is about; NULL: the request has been refused. */
+static struct rf_live_session *session_of(struct client *c, const json_t *json, const char *op)
 {
-	const struct rf_session_state *state;
 	struct rf_live_session *session;
 	const char *name;
-	int err, fd = -1;
 
 	if (text_field(json, "session", &name) || !name) {
-		refuse(c, -EPROTO, NULL, "policy: of which session?");
-		return;
+		refuse(c, -EPROTO, NULL, "%s: of which session?", op);
+		return NULL;
 	}
 	session = rf_sessions_find(c->daemon->sessions, name);
-	if (!session) {
+	if (!session)
 		refuse(c, -ENOENT, "ringfence ps lists them", "there is no session \"%s\"", name);
+	return session;
+}
+
+static void on_images(struct client *c, const json_t *json)
+{
+	struct rf_live_session *session = session_of(c, json, "images");
+	_cleanup_free_ void *images = NULL;
+	size_t size;
+	int err, fd = -1;
+
+	if (!session)
 		return;
-	}
+	err = rf_session_images(session, &images, &size) ?: image_memfd(images, size, &fd);
+	if (err)
+		refuse(c, err, NULL, "cannot read the images of the session's policies: %s",
+		       strerror(-err));
+	else
+		reply(c, json_object(), fd);
+}
+
+static void on_policy(struct client *c, const json_t *json)
+{
+	struct rf_live_session *session = session_of(c, json, "policy");
+	const struct rf_session_state *state;
+	_cleanup_free_ void *image = NULL;
+	int err, fd = -1;
+	size_t size;
+
+	if (!session)
+		return;
 	state = rf_session_state(session);
-	err = image_memfd(c, state, &fd);
+	err = rf_kernel_get_image(c->daemon->kernel, state->image, &image, &size)
+		      ?: image_memfd(image, size, &fd);
 	if (err) {
 		refuse(c, err, NULL, "cannot read the image of the session's policy: %s",
 		       strerror(-err));
@@ -826,6 +851,8 @@ static void on_request(void *userdata, json_t *request, int *fds, size_t n)
 		on_status(c);
 	else if (!strcmp(op, "policy"))
 		on_policy(c, request);
+	else if (!strcmp(op, "images"))
+		on_images(c, request);
 	else
 		refuse(c, -EOPNOTSUPP, NULL, "ringfenced does not know the request \"%.64s\"", op);
 }

@@ -163,24 +163,125 @@ static void rights_at(const void *image, const char *path, uint8_t *ret_refused,
 	*ret_given = verdict.granted;
 }
 
-/* May the session write in the directory at `path`, so plant a link there? */
-static bool may_plant(const void *image, const char *path)
-{
-	uint8_t refused, given;
+/* A path that leads by links, or by another mount, to what lies elsewhere. */
+struct link {
+	char *path, *real;
+	bool planted;
+};
 
-	rights_at(image, path, &refused, &given);
-	return given & RF_CREATE;
+struct links {
+	struct link *items;
+	size_t n;
+};
+
+static void links_done(struct links *links)
+{
+	for (size_t i = 0; i < links->n; i++) {
+		free(links->items[i].path);
+		free(links->items[i].real);
+	}
+	free(links->items);
+}
+
+static int links_add(struct links *links, const char *path, const char *real, bool planted)
+{
+	struct link *grown = reallocarray(links->items, links->n + 1, sizeof(*grown));
+	struct link link = {strdup(path), strdup(real), planted};
+
+	if (grown)
+		links->items = grown;
+	if (!grown || !link.path || !link.real) {
+		free(link.path);
+		free(link.real);
+		return -ENOMEM;
+	}
+	links->items[links->n++] = link;
+	return 0;
+}
+
+/* What the paths of a session are followed with. */
+struct view {
+	const void *image;
+	const struct rf_planter *planter;
+	struct mounts mounts;
+	struct links aliases; /* other names of directories */
+};
+
+static void view_done(struct view *view)
+{
+	mounts_done(&view->mounts);
+	links_done(&view->aliases);
+}
+
+/* Does this policy, or one that was in force before it, let the session create `path`? */
+static bool is_creatable(const struct view *view, const char *path, size_t size)
+{
+	for (size_t i = 0; i <= view->planter->n; i++) {
+		const void *image = i ? view->planter->images[i - 1] : view->image;
+		struct rf_verdict verdict;
+
+		rf_verdict_begin(&verdict, RF_CREATE);
+		rf_verdict_add(&verdict, image, RF_NO_MASK, rf_image_state(image, path, size), 0,
+			       0);
+		if (verdict.granted)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the session have put the link at `path` there? Yes, where it may create the link, or
+ * a directory on the way to it, from the one at `top` on: a directory that takes another's
+ * place brings its links along. Whether it may delete does not count, since what is gone
+ * leads nowhere; and a deny of the link's own name does not help, since what a session
+ * renames or makes is not judged, so it is what the policy gives there that must answer.
+ *
+ * Root's link in a place where the policy gives nothing but its own path is the one of
+ * whoever set up the machine: a session of another user cannot make such a one.
+ */
+static bool may_plant_by(const struct view *view, const char *path, size_t top, bool by_root)
+{
+	size_t size = strlen(path), at = size;
+
+	for (;;) {
+		if (at == size ? !by_root : path[at] == '/' || at == 1)
+			if (is_creatable(view, path, at))
+				return true;
+		if (at <= top)
+			return false;
+		at--;
+	}
+}
+
+/* The same by each name of the place. `depth`: a name may have another one in its turn. */
+static bool may_plant(const struct view *view, const char *path, size_t top, bool by_root,
+		      unsigned int depth)
+{
+	if (may_plant_by(view, path, top, by_root))
+		return true;
+	for (size_t i = 0; depth && i < view->aliases.n; i++) {
+		const struct link *alias = &view->aliases.items[i];
+		const char *rest = below(path, alias->real);
+		_cleanup_free_ char *name = NULL;
+
+		if (!rest || !*rest)
+			continue;
+		name = joined(alias->path, rest);
+		if (!name || may_plant(view, name, strlen(alias->path), by_root, depth - 1))
+			return true;
+	}
+	return false;
 }
 
 /* An object that a path leads to. */
 struct found {
 	int fd;
 	char *real; /* where it lies */
-	bool planted; /* a link on the way lies where the session may write */
+	bool planted; /* a link on the way may be the session's */
 };
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
-static int follow(const char *path, const void *image, struct found *ret_found)
+static int follow(const struct view *view, const char *path, struct found *ret_found)
 {
 	_cleanup_free_ char *rest = strdup(path), *real = strdup("/");
 	_cleanup_fd_ int at = -1;
@@ -200,6 +301,7 @@ static int follow(const char *path, const void *image, struct found *ret_found)
 		ssize_t size;
 		size_t skip;
 		char *slash;
+		bool by_root;
 		int fd;
 
 		skip = strspn(rest, "/");
@@ -250,7 +352,9 @@ static int follow(const char *path, const void *image, struct found *ret_found)
 		if (++links > MAX_LINKS)
 			return -ELOOP;
 		target[size] = '\0';
-		planted = planted || may_plant(image, real);
+		by_root =
+			st.st_uid == 0 && view->planter->uid != 0 && fs.f_type != FUSE_SUPER_MAGIC;
+		planted = planted || may_plant(view, next, 1, by_root, 2);
 		if (target[0] == '/') {
 			close(at);
 			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
@@ -394,42 +498,6 @@ static bool is_allowed_device(int fd, const void *image, const char *real)
 	return given;
 }
 
-/* A path that leads by links to what lies elsewhere. */
-struct link {
-	char *path, *real;
-	bool planted;
-};
-
-struct links {
-	struct link *items;
-	size_t n;
-};
-
-static void links_done(struct links *links)
-{
-	for (size_t i = 0; i < links->n; i++) {
-		free(links->items[i].path);
-		free(links->items[i].real);
-	}
-	free(links->items);
-}
-
-static int links_add(struct links *links, const char *path, const char *real, bool planted)
-{
-	struct link *grown = reallocarray(links->items, links->n + 1, sizeof(*grown));
-	struct link link = {strdup(path), strdup(real), planted};
-
-	if (grown)
-		links->items = grown;
-	if (!grown || !link.path || !link.real) {
-		free(link.path);
-		free(link.real);
-		return -ENOMEM;
-	}
-	links->items[links->n++] = link;
-	return 0;
-}
-
 /*
  * A walk ends at the first anchor, so what lies below a link's target and has an anchor
  * of its own needs its name by the link there, too, where that says something else.
@@ -464,15 +532,17 @@ static int names_add_through(struct rf_names *names, const struct links *links, 
 }
 
 /* All names of the object that `path` leads to. `literal`: the policy writes this path. */
-static int names_add_path(struct rf_names *names, struct links *links, const struct mounts *mounts,
-			  const void *image, const char *path, bool literal, struct rf_diags *diags)
+static int names_add_path(struct rf_names *names, struct links *links, const struct view *view,
+			  const char *path, bool literal, struct rf_diags *diags)
 {
+	const struct mounts *mounts = &view->mounts;
+	const void *image = view->image;
 	_cleanup_free_ char *real = NULL;
 	struct found found = {.fd = -1};
 	_cleanup_fd_ int fd = -1;
 	int r;
 
-	r = follow(path, image, &found);
+	r = follow(view, path, &found);
 	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 		return r;
 	if (r == -ENOLINK)
@@ -514,7 +584,8 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
  * The layers of an overlay: the kernel opens a file there once it has opened it in the
  * overlay, and a rule for the overlay's name holds for the same file in its layer.
  */
-static int names_add_layers(struct rf_names *names, const struct mount *mount, const void *image)
+static int names_add_layers(struct rf_names *names, const struct view *view,
+			    const struct mount *mount)
 {
 	char *option, *state = NULL, *layer, *next;
 	int r;
@@ -538,7 +609,7 @@ static int names_add_layers(struct rf_names *names, const struct mount *mount, c
 			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
 			if (!path)
 				return -ENOMEM;
-			r = follow(path, image, &found);
+			r = follow(view, path, &found);
 			if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 				return r;
 			if (r < 0 || !found.real)
@@ -548,7 +619,7 @@ static int names_add_layers(struct rf_names *names, const struct mount *mount, c
 			if (named_only(fd))
 				continue;
 			/* Its place in the overlay first: that is what the session opens. */
-			r = names_add(names, mount->point, fd, false);
+			r = names_add(names, mount->point, fd, found.planted);
 			if (r == 0)
 				r = names_add(names, real, fd, false);
 			if (r < 0)
@@ -609,48 +680,108 @@ static int compare(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int rf_names_collect(const struct rf_policy *policy, const void *image, struct rf_diags *diags,
+/* Sort, keeping one of each. */
+static void paths_sort(struct paths *paths)
+{
+	size_t n = 0;
+
+	qsort(paths->items, paths->n, sizeof(*paths->items), compare);
+	for (size_t i = 0; i < paths->n; i++) {
+		if (n && strcmp(paths->items[n - 1], paths->items[i]) == 0)
+			free(paths->items[i]);
+		else
+			paths->items[n++] = paths->items[i];
+	}
+	paths->n = n;
+}
+
+/* What two mounts show of one file system has a name by each. */
+static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < mounts->n * mounts->n && r == 0; i++) {
+		const struct mount *own = &mounts->items[i / mounts->n];
+		const struct mount *other = &mounts->items[i % mounts->n];
+		_cleanup_free_ char *place = NULL;
+		const char *rest;
+
+		if (own == other || own->major != other->major || own->minor != other->minor)
+			continue;
+		rest = below(own->root, other->root);
+		if (rest) {
+			place = joined(other->point, rest);
+			r = place ? links_add(aliases, place, own->point, false) : -ENOMEM;
+			continue;
+		}
+		rest = below(other->root, own->root);
+		if (!rest)
+			continue;
+		place = joined(own->point, rest);
+		r = place ? links_add(aliases, other->point, place, false) : -ENOMEM;
+	}
+	return r;
+}
+
+/* What a path leads to by a link that is followed for an allow has that name, too. */
+static int aliases_add_link(struct view *view, const char *path)
+{
+	_cleanup_free_ char *real = NULL;
+	struct found found = {.fd = -1};
+	_cleanup_fd_ int fd = -1;
+	int r = follow(view, path, &found);
+
+	if (r < 0 || !found.real)
+		return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : 0;
+	fd = found.fd;
+	real = found.real;
+	return found.planted || strcmp(real, path) == 0
+		       ? 0
+		       : links_add(&view->aliases, path, real, false);
+}
+
+int rf_names_collect(const struct rf_policy *policy, const void *image,
+		     const struct rf_planter *planter, struct rf_diags *diags,
 		     struct rf_names *ret_names)
 {
-	__attribute__((cleanup(mounts_done))) struct mounts mounts = {};
+	__attribute__((cleanup(view_done))) struct view view = {.image = image, .planter = planter};
 	__attribute__((cleanup(rf_names_done))) struct rf_names names = {};
 	__attribute__((cleanup(links_done))) struct links links = {};
 	__attribute__((cleanup(paths_done))) struct paths all = {};
+	const struct mounts *mounts = &view.mounts;
 	const char *const *written;
 	size_t n, i;
 	int r;
 
-	r = mounts_read(&mounts);
+	r = mounts_read(&view.mounts);
+	if (r == 0)
+		r = aliases_add_mounts(&view.aliases, mounts);
 	if (r < 0)
 		return r;
 	n = rf_policy_paths(policy, &written);
 	r = paths_add(&all, "/", 1);
 	for (i = 0; i < n && r == 0; i++)
 		r = paths_add_all(&all, written[i]);
-	for (i = 0; i < mounts.n && r == 0; i++)
-		r = paths_add_all(&all, mounts.items[i].point);
+	for (i = 0; i < mounts->n && r == 0; i++)
+		r = paths_add_all(&all, mounts->items[i].point);
 	if (r < 0)
 		return r;
-	qsort(all.items, all.n, sizeof(*all.items), compare);
-	for (i = 0; i < all.n; i++) {
+	paths_sort(&all);
+	for (i = 0; i < all.n && r == 0; i++)
+		r = aliases_add_link(&view, all.items[i]);
+	for (i = 0; i < all.n && r == 0; i++) {
 		const char *path = all.items[i];
-		bool literal;
+		bool literal = n && bsearch(&path, written, n, sizeof(*written), compare);
 
-		if (i > 0 && strcmp(all.items[i - 1], path) == 0)
-			continue;
-		literal = n && bsearch(&path, written, n, sizeof(*written), compare);
-		r = names_add_path(&names, &links, &mounts, image, path, literal, diags);
-		if (r < 0)
-			return r;
+		r = names_add_path(&names, &links, &view, path, literal, diags);
 	}
-	r = names_add_through(&names, &links, image);
+	if (r == 0)
+		r = names_add_through(&names, &links, image);
+	for (i = 0; i < mounts->n && r == 0; i++)
+		if (mounts->items[i].layers)
+			r = names_add_layers(&names, &view, &mounts->items[i]);
 	if (r < 0)
 		return r;
-	for (i = 0; i < mounts.n; i++) {
-		r = mounts.items[i].layers ? names_add_layers(&names, &mounts.items[i], image) : 0;
-		if (r < 0)
-			return r;
-	}
 	*ret_names = names;
 	names = (struct rf_names){};
 	return 0;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "policy/diag.h"
 #include "policy/policy.h"
@@ -26,11 +27,22 @@ struct rf_names {
 };
 
 /*
- * `image` is the policy's (for the question which directories it lets a session
- * write). Notes say which paths do not exist (yet) and which links are
- * not followed for an allow. Release with rf_names_done().
+ * Who may have planted links that this policy's paths lead by, besides a session under the
+ * policy itself: the one that is about to get it. All borrowed.
  */
-int rf_names_collect(const struct rf_policy *policy, const void *image, struct rf_diags *diags,
+struct rf_planter {
+	uid_t uid; /* whose session it is */
+	const void *const *images; /* verified: of the policies that were in force in it before */
+	size_t n;
+};
+
+/*
+ * `image` is the policy's (for the question which links it lets a session put in place).
+ * Notes say which paths do not exist (yet), warnings which links are not followed for an
+ * allow. Release with rf_names_done().
+ */
+int rf_names_collect(const struct rf_policy *policy, const void *image,
+		     const struct rf_planter *planter, struct rf_diags *diags,
 		     struct rf_names *ret_names);
 void rf_names_done(struct rf_names *names);
 

@@ -1268,6 +1268,10 @@ int rf_session_reload(struct rf_live_session *s, const struct rf_session_request
 		limited = true;
 		err = set_limits(s, request, diags, &i->state.limits, &exit);
 	}
+	/* First, so that what it gave is known whenever the daemon may be killed. */
+	if (!err)
+		err = s->image ? rf_session_images_add(s->all->dir, s->state.kernel.id, s->image)
+			       : -EIO;
 	if (!err)
 		err = switch_to(s, i);
 	if (!err) {
@@ -1289,6 +1293,29 @@ int rf_session_reload(struct rf_live_session *s, const struct rf_session_request
 			strerror(-err));
 	*ret_exit = exit;
 	return err;
+}
+
+int rf_session_images(const struct rf_live_session *s, void **ret_images, size_t *ret_size)
+{
+	_cleanup_free_ char *images = NULL;
+	_cleanup_free_ void *earlier = NULL;
+	size_t size, rest;
+	int err = s->image
+			  ? rf_session_images_load(s->all->dir, s->state.kernel.id, &earlier, &rest)
+			  : -EIO;
+
+	if (err)
+		return err;
+	size = ((const struct rf_image *)s->image)->size;
+	images = malloc(size + rest);
+	if (!images)
+		return -ENOMEM;
+	memcpy(images, s->image, size);
+	if (rest)
+		memcpy(images + size, earlier, rest);
+	*ret_images = rf_steal(&images);
+	*ret_size = size + rest;
+	return 0;
 }
 
 /* ---- end --------------------------------------------------------------- */

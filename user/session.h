@@ -100,6 +100,12 @@ int rf_session_reload(struct rf_live_session *session, const struct rf_session_r
 		      struct rf_diags *diags, int *ret_exit);
 
 /*
+ * The images of all policies that have been in force, that of today first, one after the
+ * other. Owned by the caller.
+ */
+int rf_session_images(const struct rf_live_session *session, void **ret_images, size_t *ret_size);
+
+/*
  * End a session: kill what is left, wait, read all its events, remove it, then call
  * on_end (perhaps before this returns). With `keep` tasks are left running and
  * on_end is called at once only if there are none: returns 1 if the session goes on

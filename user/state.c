@@ -19,6 +19,7 @@
 #define STATE_VERSION 2
 #define STATE "json" /* suffixes of the files */
 #define NEXT "next"
+#define IMAGES "images"
 #define STATE_MAX (256u << 20) /* bytes of a file that are read at all */
 
 void rf_session_state_done(struct rf_session_state *state)
@@ -211,9 +212,90 @@ int rf_session_state_remove_next(int dir, uint64_t id)
 int rf_session_state_remove(int dir, uint64_t id)
 {
 	int next = rf_session_state_remove_next(dir, id);
+	int images = remove_file(dir, file_name(id, IMAGES).text);
 	int err = remove_file(dir, file_name(id, STATE).text);
 
-	return err ? err : next;
+	return err ? err : next ? next : images;
+}
+
+/* ---- images of earlier policies ---------------------------------------- */
+
+/* The bytes of the image at the start of these; 0 if there is not a whole one. */
+static size_t image_size(const void *bytes, size_t size)
+{
+	const struct rf_image *head = bytes;
+
+	if (size < sizeof(*head) || head->size < sizeof(*head) || head->size > size)
+		return 0;
+	return head->size;
+}
+
+int rf_session_images_load(int dir, uint64_t id, void **ret_images, size_t *ret_size)
+{
+	_cleanup_free_ char *images = NULL;
+	_cleanup_fd_ int fd = -1;
+	size_t at = 0, n;
+	struct stat st;
+
+	fd = openat(dir, file_name(id, IMAGES).text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		*ret_images = NULL;
+		*ret_size = 0;
+		return 0;
+	}
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (st.st_size > STATE_MAX)
+		return -EFBIG;
+	images = malloc((size_t)st.st_size + 1);
+	if (!images)
+		return -ENOMEM;
+	while (at < (size_t)st.st_size) {
+		ssize_t got = pread(fd, images + at, (size_t)st.st_size - at, (off_t)at);
+
+		if (got <= 0)
+			return got ? -errno : -EIO;
+		at += (size_t)got;
+	}
+	/* The last one is cut where the daemon was killed: then it is in force still. */
+	for (at = 0; (n = image_size(images + at, (size_t)st.st_size - at)); at += n)
+		;
+	*ret_images = rf_steal(&images);
+	*ret_size = at;
+	return 0;
+}
+
+int rf_session_images_add(int dir, uint64_t id, const void *image)
+{
+	const size_t size = ((const struct rf_image *)image)->size;
+	_cleanup_free_ char *known = NULL;
+	_cleanup_fd_ int fd = -1;
+	void *images;
+	size_t end, at, n;
+	int err = rf_session_images_load(dir, id, &images, &end);
+
+	if (err)
+		return err;
+	known = images;
+	for (at = 0; at < end; at += n) {
+		n = image_size(known + at, end - at);
+		if (n == size && memcmp(known + at, image, n) == 0)
+			return 0;
+	}
+	if (end + size > STATE_MAX)
+		return -EFBIG;
+	fd = openat(dir, file_name(id, IMAGES).text, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	if (fd < 0 || ftruncate(fd, (off_t)end))
+		return -errno;
+	for (at = 0; at < size; at += n) {
+		ssize_t put = pwrite(fd, (const char *)image + at, size - at, (off_t)(end + at));
+
+		if (put < 0)
+			return -errno;
+		n = (size_t)put;
+	}
+	return 0;
 }
 
 /* ---- reading ----------------------------------------------------------- */

@@ -58,7 +58,14 @@ int rf_session_state_load_next(int dir, uint64_t id, struct rf_session_state *re
 int rf_session_state_remove_next(int dir, uint64_t id);
 /* Read and check DIR/FILE. -EBADMSG: not a whole state file. */
 int rf_session_state_load(int dir, const char *file, struct rf_session_state *ret_state);
-/* Both files. */
+/*
+ * The images of the policies that have been in force before, in DIR/ID.images, one after
+ * the other: a later policy asks what they gave. Add one (verified), unless it is there.
+ */
+int rf_session_images_add(int dir, uint64_t id, const void *image);
+/* All of them as one; without any, NULL and 0. Owned by the caller. */
+int rf_session_images_load(int dir, uint64_t id, void **ret_images, size_t *ret_size);
+/* All files. */
 int rf_session_state_remove(int dir, uint64_t id);
 
 /* Sort, keeping the first of the paths that share key and name. */

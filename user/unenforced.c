@@ -30,8 +30,9 @@ const struct rf_unenforced rf_unenforced[] = {
 	 "System V memory, semaphores and queues, and kernel keyrings, are open as "
 	 "far as the user's are"},
 	{"planted links",
-	 "where a rule allows what lies behind a symbolic link, who can put another "
-	 "link there (the user, an earlier session) widens the next session"},
+	 "where a rule allows what lies behind a symbolic link, who can put another link there widens "
+	 "the next session: the user, a session under another policy or in audit mode, and, since "
+	 "names are not judged, one whose policy does not let it create there"},
 	{"processes", "signals, ptrace and /proc of processes outside the session are limited "
 		      "only as for every process of the user"},
 	{"mounts and namespaces", "a session can make namespaces and mounts if the user may; "

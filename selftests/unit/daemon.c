@@ -346,6 +346,15 @@ static void policy(void **state)
 	refused(other, json_pack("{s:s, s:i}", "op", "policy", "session", 1), -EPROTO);
 	fake_fail("get_image", -EIO, 0);
 	refused(other, json_pack("{s:s, s:s}", "op", "policy", "session", name), -EIO);
+	fake.fail = NULL;
+	/* There has been no other policy. */
+	json_decref(ask_with(other, json_pack("{s:s, s:s}", "op", "images", "session", name), NULL,
+			     0, &fd));
+	assert_int_equal(pread(fd, copy, size + 1, 0), size);
+	assert_memory_equal(copy, image, size);
+	close(fd);
+	refused(other, json_pack("{s:s, s:s}", "op", "images", "session", "other"), -ENOENT);
+	refused(other, json_pack("{s:s}", "op", "images"), -EPROTO);
 	rf_client_close(other);
 	rf_client_close(client);
 }

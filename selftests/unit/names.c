@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rf_names_collect(): by which names a session knows what lies behind a link. */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +26,10 @@ static int setup(void **state)
 	if (!mkdtemp(root) || chdir(root) < 0)
 		return -1;
 	return mkdir("store", 0700) || mkdir("store/a", 0700) || mkdir("store/a/b", 0700) ||
-	       mkdir("doors", 0700) || symlink("../store/a", "doors/in");
+	       mkdir("doors", 0700) || symlink("../store/a", "doors/in") || mkdir("open", 0700) ||
+	       mkdir("open/to", 0700) || link("doors/in", "open/in") ||
+	       symlink("../doors/../open/in", "doors/chain") || symlink("../open", "doors/open") ||
+	       mkdir("bound", 0700) || mkdir("merged", 0700);
 }
 
 static int teardown(void **state)
@@ -36,17 +41,13 @@ static int teardown(void **state)
 	return chdir("/") < 0 ? -1 : system(command);
 }
 
-/* 'g' if the object at `real` has the name and it can give, 'd' if it can only take away, else 0. */
-static char named(const char *rules, const char *real, const char *name)
+static void *compile(const char *rules, struct rf_policy **ret_policy)
 {
 	static const struct rf_policy_env env = {.variable = test_variable,
 						 .features = RF_ALL_FEATURES};
-	char text[2000], path[100], want[100], found = 0;
-	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
-	struct rf_names names = {0};
-	struct stat object, st;
 	void *image = NULL;
+	char text[2000];
 	size_t size;
 
 	snprintf(text, sizeof(text), "ringfence: 1\nname: n\nfiles:\n");
@@ -55,12 +56,29 @@ static char named(const char *rules, const char *real, const char *name)
 
 		strcat(text, *c == '@' ? root : add);
 	}
+	assert_int_equal(rf_policy_parse("p", text, strlen(text), &env, &diags, ret_policy), 0);
+	assert_int_equal(rf_policy_compile(*ret_policy, &diags, &image, &size), 0);
+	rf_diags_done(&diags);
+	return image;
+}
+
+/* Whose session it is, and what was in force in it before. */
+static struct rf_planter planter;
+
+/* 'g' if the object at `real` has the name and it can give, 'd' if it can only take away, else 0. */
+static char named(const char *rules, const char *real, const char *name)
+{
+	char path[100], want[100], found = 0;
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	struct rf_names names = {0};
+	void *image = compile(rules, &policy);
+	struct stat object, st;
+
 	snprintf(path, sizeof(path), "%s/%s", root, real);
 	snprintf(want, sizeof(want), "%s/%s", root, name);
 	assert_int_equal(stat(path, &object), 0);
-	assert_int_equal(rf_policy_parse("p", text, strlen(text), &env, &diags, &policy), 0);
-	assert_int_equal(rf_policy_compile(policy, &diags, &image, &size), 0);
-	assert_int_equal(rf_names_collect(policy, image, &diags, &names), 0);
+	assert_int_equal(rf_names_collect(policy, image, &planter, &diags, &names), 0);
 	for (size_t i = 0; i < names.n; i++) {
 		assert_int_equal(fstat(names.items[i].fd, &st), 0);
 		if (st.st_ino == object.st_ino && st.st_dev == object.st_dev &&
@@ -108,12 +126,134 @@ static void test_planted(void **state)
 			 'd');
 }
 
+#define CREATE(path) "  - {allow: create, paths: [\"@/" path "\"]}\n"
+#define KEEP(path) "  - {deny: create, paths: [\"@/" path "\"]}\n"
+
+/* The link's own path is what counts, as much as its directory's. */
+static void test_planted_itself(void **state)
+{
+	(void)state;
+	assert_int_equal(named(CREATE("doors/**") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(named(CREATE("doors/i*") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(
+		named(CREATE("doors/other") RULE("allow", "doors/in"), "store/a", "doors/in"), 'g');
+}
+
+/* A directory that takes the place of another brings its links along. */
+static void test_planted_above(void **state)
+{
+	(void)state;
+	assert_int_equal(named("  - {allow: create, paths: [\"@\"]}\n" KEEP("doors")
+				       RULE("allow", "doors/in"),
+			       "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(named(CREATE("store") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+}
+
+/* A link to a link, by a way that goes up again: each of them counts. */
+static void test_planted_chain(void **state)
+{
+	(void)state;
+	assert_int_equal(named(RULE("allow", "doors/chain"), "store/a", "doors/chain"), 'g');
+	assert_int_equal(
+		named(CREATE("open") RULE("allow", "doors/chain"), "store/a", "doors/chain"), 'd');
+	assert_int_equal(
+		named(CREATE("open/in") RULE("allow", "doors/chain"), "store/a", "doors/chain"),
+		'd');
+}
+
+/* One link with two names: each is asked for by itself. */
+static void test_planted_hard_link(void **state)
+{
+	(void)state;
+	assert_int_equal(named(CREATE("open") RULE("allow", "open/in"), "store/a", "open/in"), 'd');
+	assert_int_equal(named(CREATE("open") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+}
+
+static void test_planted_before(void **state)
+{
+	struct rf_policy *policies[2] = {0};
+	const void *images[] = {compile(RULE("allow", "doors"), &policies[0]),
+				compile(CREATE("doors"), &policies[1])};
+
+	(void)state;
+	planter = (struct rf_planter){.images = images, .n = 1};
+	assert_int_equal(named(RULE("allow", "doors/in"), "store/a", "doors/in"), 'g');
+	planter.n = 2;
+	assert_int_equal(named(RULE("allow", "doors/in"), "store/a", "doors/in"), 'd');
+	planter = (struct rf_planter){0};
+	for (size_t i = 0; i < 2; i++) {
+		rf_policy_free(policies[i]);
+		free((void *)images[i]);
+	}
+}
+
+/* What whoever set up the machine has put there works, by the very path that the rule gives. */
+static void test_root_link(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	planter.uid = 1000;
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+	assert_int_equal(named(CREATE("doors") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	/* A name by such a link is one by which links below can be made. */
+	assert_int_equal(named(RULE("allow", "open/in"), "store/a", "open/in"), 'g');
+	assert_int_equal(named(CREATE("doors/open") RULE("allow", "open/in"), "store/a", "open/in"),
+			 'd');
+	assert_int_equal(lchown("doors/in", 1000, 1000), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(lchown("doors/in", 0, 0), 0);
+	planter.uid = 0;
+}
+
+/* What the session may create by one mount is there in the other one. */
+static void test_mounts(void **state)
+{
+	char options[200];
+
+	(void)state;
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
+		skip();
+	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	assert_int_equal(mount("doors", "bound", NULL, MS_BIND, NULL), 0);
+	assert_int_equal(named(CREATE("open") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+	assert_int_equal(named(CREATE("bound") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(named(CREATE("doors/**") RULE("allow", "bound/in"), "store/a", "bound/in"),
+			 'd');
+	assert_int_equal(umount("bound"), 0);
+	/* The folder that a link leads to now need not be the one that was mounted. */
+	snprintf(options, sizeof(options), "lowerdir=%s/doors/in:%s/open", root, root);
+	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
+	assert_int_equal(named(RULE("allow", "merged"), "store/a", "merged"), 'g');
+	assert_int_equal(named(CREATE("doors") RULE("allow", "merged"), "store/a", "merged"), 'd');
+	assert_int_equal(umount("merged"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_target),
 		cmocka_unit_test(test_below_target),
 		cmocka_unit_test(test_planted),
+		cmocka_unit_test(test_planted_itself),
+		cmocka_unit_test(test_planted_above),
+		cmocka_unit_test(test_planted_chain),
+		cmocka_unit_test(test_planted_hard_link),
+		cmocka_unit_test(test_planted_before),
+		cmocka_unit_test(test_root_link),
+		cmocka_unit_test(test_mounts),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

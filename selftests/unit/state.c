@@ -121,6 +121,48 @@ static void round_trip(void **state)
 	rf_session_state_done(&b);
 }
 
+/* What is there `n` times the image, each with another number in it, in the order of adding. */
+static void expect_images(size_t n, const unsigned int *numbers)
+{
+	void *images;
+	size_t size;
+
+	assert_int_equal(rf_session_images_load(dir, 17, &images, &size), 0);
+	assert_int_equal(size, n * sizeof(struct rf_image));
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(((struct rf_image *)images)[i].nrules, numbers[i]);
+	free(images);
+}
+
+static void images(void **state)
+{
+	static const unsigned int numbers[] = {1, 2, 3};
+	struct rf_image image = {.size = sizeof(image)};
+	struct stat st;
+	int fd;
+
+	(void)state;
+	expect_images(0, NULL);
+	for (size_t i = 0; i < 4; i++) {
+		image.nrules = numbers[i % 2];
+		assert_int_equal(rf_session_images_add(dir, 17, &image), 0);
+	}
+	expect_images(2, numbers);
+	/* One that was being written when the daemon was killed. */
+	fd = openat(dir, "17.images", O_WRONLY | O_APPEND | O_CLOEXEC);
+	assert_int_equal(write(fd, &image, sizeof(image) - 1), sizeof(image) - 1);
+	close(fd);
+	expect_images(2, numbers);
+	image.nrules = 3;
+	assert_int_equal(rf_session_images_add(dir, 17, &image), 0);
+	expect_images(3, numbers);
+	assert_int_equal(fstatat(dir, "17.images", &st, 0), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(st.st_size, 3 * sizeof(image));
+	assert_int_equal(rf_session_state_remove(dir, 17), 0);
+	expect_images(0, NULL);
+}
+
 static void first_of_equals(void **state)
 {
 	struct rf_anchor_name names[4];
@@ -193,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(round_trip),
+		cmocka_unit_test(images),
 		cmocka_unit_test(first_of_equals),
 		cmocka_unit_test(not_whole),
 		cmocka_unit_test(pids),
