@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#define RF_ABI_VERSION 5
+#define RF_ABI_VERSION 6
 
 /* Limits. At each of them a session is denied, never let through. */
 #define RF_MAX_SESSIONS 4096 /* session slots */
@@ -18,7 +18,9 @@
 #define RF_ANCHOR_NAMES 4 /* names of one anchored object */
 #define RF_MAX_COMPONENTS 512 /* names between an object and its anchor */
 #define RF_NAME_MAX 255 /* bytes of one name (Linux NAME_MAX) */
+#define RF_MAX_SUPERS 65536 /* file systems that anchored objects are on */
 #define RF_MAX_MADE 65536 /* file systems made by sessions */
+#define RF_MAX_MADE_EACH 1024 /* of one session */
 #define RF_WALKS 8 /* tries to walk while directories move */
 #define RF_MAX_CGROUP_DEPTH 128 /* levels at which a session's cgroup may lie */
 #define RF_EVENT_PATH 2048 /* bytes of path text in an event */
@@ -144,11 +146,15 @@ struct rf_global {
 	__u64 next_policy;
 	__u64 key[2]; /* secret: of the tags of events */
 	__u64 cgroups[RF_CGROUPS];
+	__u32 last_super; /* the last number given to a file system */
+	__u32 pad;
 };
 
 /*
  * An anchor: an object whose names are known to one policy instance. The
- * identity is what the kernel itself reads from the inode; `subvol` is for file
+ * identity is what the kernel itself reads from the inode. `super` is the number
+ * that its superblock got when a session first had an anchor there, and lost when it was
+ * freed: device numbers, and addresses, are soon another's. `subvol` is for file
  * systems whose inode numbers are unique only within a subvolume, which get no
  * anchors yet: 0.
  */
@@ -156,7 +162,7 @@ struct rf_anchor_key {
 	__u64 policy;
 	__u64 ino;
 	__u64 subvol;
-	__u32 dev;
+	__u32 super; /* 0: none */
 	__u32 generation;
 };
 
@@ -188,13 +194,21 @@ struct rf_anchor {
 /* What the kernel says of a descriptor of the loader (iterator `identify`). */
 struct rf_identity {
 	__u32 fd;
-	__u32 dev; /* kernel encoding: major << 20 | minor */
+	__u32 super; /* number of its file system, 0: there was no room for one */
 	__u64 ino;
 	__u64 subvol;
 	__u32 generation;
 	__u32 mode; /* i_mode */
 	__u64 magic; /* s_magic of its file system */
-	__u64 flags; /* s_flags of its file system */
+	__u64 flags; /* RF_IDENTITY_* */
+};
+#define RF_IDENTITY_FOLDS 0x1 /* different names may be one there, as "A" and "a" */
+
+/* A file system that a session made: whose it is, and the slot where it is counted. */
+struct rf_made {
+	__u64 session;
+	__u32 slot;
+	__u32 pad;
 };
 
 /*
@@ -371,12 +385,16 @@ enum rf_stream {
  */
 struct rf_meter {
 	__u64 session; /* whose it is */
+	__u64 made; /* RF_MADE_WORD(): how many file systems of it are there */
 	struct rf_meter_stream {
 		__u64 due; /* when all that was written has had its share of time; boottime */
 		__u64 repeats[RF_REPEATS];
 	} stream[RF_STREAMS];
 };
 #define RF_METER_ENDED RF_MAX_SESSIONS
+/* Whose they are stands in the same word: what one session made may outlive it. */
+#define RF_MADE_WORD(session, n) ((__u64)(session) << 24 | (n))
+#define RF_MADE_COUNT(word) ((word)&0xffffff)
 #define RF_METERS (RF_MAX_SESSIONS + 1)
 
 /* Why an event is not told. */
@@ -444,11 +462,12 @@ struct rf_event {
 RF_ASSERT("slots fit a cgroup's word", RF_MAX_SESSIONS < 0x1fff);
 RF_ASSERT("ids fit a cgroup's word", RF_CGROUP_BITS + 22 == 32);
 RF_ASSERT("session", sizeof(struct rf_session) == 32);
-RF_ASSERT("global", sizeof(struct rf_global) == 40 + 8 * RF_CGROUPS);
-RF_ASSERT("meter", sizeof(struct rf_meter) == 8 + RF_STREAMS * 8 * (1 + RF_REPEATS));
+RF_ASSERT("global", sizeof(struct rf_global) == 48 + 8 * RF_CGROUPS);
+RF_ASSERT("meter", sizeof(struct rf_meter) == 16 + RF_STREAMS * 8 * (1 + RF_REPEATS));
 RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
 RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);
 RF_ASSERT("identity", sizeof(struct rf_identity) == 48);
+RF_ASSERT("made", sizeof(struct rf_made) == 16);
 RF_ASSERT("image", sizeof(struct rf_image) == 352);
 RF_ASSERT("image cls", __builtin_offsetof(struct rf_image, cls) == RF_IMAGE_CLS_BYTE);
 RF_ASSERT("leaf", sizeof(struct rf_leaf) == 8);

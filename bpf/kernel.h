@@ -57,7 +57,10 @@
 /* kdev_t.h, major.h */
 #define MINORBITS 20
 #define UNIX98_PTY_SLAVE_MAJOR 136
-/* dcache.h: in d_flags: whether the name still holds is asked of the file system each time */
+/* dcache.h: in d_flags: the file system says which names are the same */
+#define DCACHE_OP_HASH (1u << 0)
+#define DCACHE_OP_COMPARE (1u << 1)
+/* whether the name still holds is asked of the file system each time */
 #define DCACHE_OP_REVALIDATE (1u << 2)
 /* fs.h: S_CASEFOLD, in i_flags of a directory whose names are folded */
 #define S_CASEFOLD (1u << 15)
@@ -71,7 +74,14 @@
 #define HUGETLBFS_MAGIC 0x958458f6
 #define DEVPTS_SUPER_MAGIC 0x1cd1
 #define MQUEUE_MAGIC 0x19800202
-/* of file systems whose servers or formats may fold names */
+/* magic.h, and the file systems' own sources: see folds() */
+#define ADFS_SUPER_MAGIC 0xadf5
+#define AFFS_SUPER_MAGIC 0xadff
+#define HPFS_SUPER_MAGIC 0xf995e849
+#define ISOFS_SUPER_MAGIC 0x9660
+#define JFS_SUPER_MAGIC 0x3153464a
+#define NTFS_SB_MAGIC 0x5346544e
+#define VBOXSF_SUPER_MAGIC 0x786f4256
 #define FUSE_SUPER_MAGIC 0x65735546
 #define MSDOS_SUPER_MAGIC 0x4d44
 #define EXFAT_SUPER_MAGIC 0x2011bab0
@@ -129,7 +139,6 @@ struct file_system_type {
 };
 
 struct super_block {
-	__u32 s_dev;
 	struct file_system_type *s_type;
 	struct dentry *s_root;
 	unsigned long s_flags;

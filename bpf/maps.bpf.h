@@ -125,13 +125,22 @@ struct {
 	__type(value, struct rf_anchor);
 } anchors SEC(".maps");
 
-/* File systems that a session made: address of the super block -> the session's id. */
+/* File systems that anchored objects are on: address of the superblock -> its number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RF_MAX_SUPERS);
+	__type(key, __u64);
+	__type(value, __u32);
+} supers SEC(".maps");
+
+/* File systems that a session made: address of the superblock -> whose. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, RF_MAX_MADE);
 	__type(key, __u64);
-	__type(value, __u64);
+	__type(value, struct rf_made);
 } made SEC(".maps");
 
 /* Nodes of the ptys that sessions allocated -> the session's id. */

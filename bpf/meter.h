@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a session may tell (struct rf_meter): the count of equal acts and the budget of
- * a ring. Tasks of the session do this at the same time on all CPUs, and any of them may be
+ * What a session may tell and make (struct rf_meter): the count of equal acts, the budget
+ * of a ring, and the count of its file systems. Tasks of the session do this at the same time on all CPUs, and any of them may be
  * preempted in the middle, so each change is one compare-and-swap. Compiled for BPF and for
  * the tests on the host.
  */
@@ -117,6 +117,25 @@ static __always_inline void rf_meter_expect(struct rf_meter_stream *stream, __u6
 	}
 	if (best)
 		__sync_val_compare_and_swap(best, old, RF_REPEAT_TAG(tag));
+}
+
+/* ---- what it made ------------------------------------------------------ */
+
+/* One more or one less; 0: it has its share, or this is another's meter by now. */
+static __always_inline int rf_meter_made(__u64 *made, __u64 session, int more)
+{
+	__u32 try;
+
+	for (try = 0; try < RF_SWAP_TRIES; try++) {
+		__u64 word = rf_meter_read(made);
+
+		if (RF_MADE_WORD(session, RF_MADE_COUNT(word)) != word ||
+		    RF_MADE_COUNT(word) == (more > 0 ? RF_MAX_MADE_EACH : 0))
+			return 0;
+		if (__sync_val_compare_and_swap(made, word, word + more) == word)
+			return 1;
+	}
+	return 0;
 }
 
 /* ---- the budget -------------------------------------------------------- */

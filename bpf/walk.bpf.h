@@ -19,6 +19,7 @@
 
 #include "bpf/cache.bpf.h"
 #include "bpf/image.bpf.h"
+#include "bpf/super.bpf.h"
 
 /* Keeps the compiler from turning an index into a moving pointer, which 6.1 cannot bound. */
 #define opaque(var) asm volatile("" : "+r"(var))
@@ -183,15 +184,6 @@ static __always_inline bool is_detached(unsigned long flags, unsigned long magic
 	       (magic == PIPEFS_MAGIC || magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
 }
 
-/* May "A" and "a" be one file there? */
-static __always_inline bool folds(unsigned long magic)
-{
-	return magic == FUSE_SUPER_MAGIC || magic == MSDOS_SUPER_MAGIC ||
-	       magic == EXFAT_SUPER_MAGIC || magic == NTFS3_SUPER_MAGIC ||
-	       magic == HFS_SUPER_MAGIC || magic == HFSPLUS_SUPER_MAGIC ||
-	       magic == CIFS_SUPER_MAGIC || magic == SMB2_SUPER_MAGIC || magic == V9FS_MAGIC;
-}
-
 static __always_inline void names_of(__u64 *names, const struct rf_anchor *anchor)
 {
 	names[0] = anchor->name[0];
@@ -246,7 +238,7 @@ static __always_inline struct rf_anchor *read_anchor(struct rf_anchor_key *key,
 {
 	struct inode *inode = BPF_CORE_READ(dentry, d_inode);
 
-	key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	key->super = super_number(BPF_CORE_READ(inode, i_sb));
 	key->ino = BPF_CORE_READ(inode, i_ino);
 	key->generation = BPF_CORE_READ(inode, i_generation);
 	return bpf_map_lookup_elem(&anchors, key);
@@ -262,13 +254,14 @@ static __always_inline bool known_root(struct rf_walk *walk, struct dentry *dent
 	struct inode *inode = BPF_CORE_READ(dentry, d_inode);
 	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
 	struct rf_anchor *anchor;
-	__u64 *maker, address = (__u64)sb;
+	__u64 address = (__u64)sb;
+	struct rf_made *maker;
 
 	/* An inode that was opened by its handle may have no parent yet, which makes it no root. */
 	if (BPF_CORE_READ(sb, s_root) != dentry)
 		return false;
 	maker = bpf_map_lookup_elem(&made, &address);
-	if (maker && *maker == walk->session) {
+	if (maker && maker->session == walk->session) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
@@ -314,7 +307,8 @@ __noinline int walk_step(struct rf_walk *walk)
 			up = BPF_CORE_READ(mount, mnt_parent);
 			if (up == mount)
 				return 1;
-			if (folds(BPF_CORE_READ(inode, i_sb, s_magic)))
+			if (folds(BPF_CORE_READ(inode, i_sb, s_magic),
+				  BPF_CORE_READ(dentry, d_flags)))
 				walk->folded = n;
 			walk->at = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
 			walk->mount = (__u64)up;
@@ -450,7 +444,9 @@ static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *d
 		walk->place = RF_DETACHED;
 		return true;
 	}
-	key.dev = sb->s_dev;
+	key.super = super_number(sb);
+	if (!key.super)
+		return false;
 	anchor = anchor_of(&key, inode);
 	if (anchor && (inode->i_mode & S_IFMT) != S_IFDIR) {
 		names_of(walk->own, anchor);

@@ -43,6 +43,7 @@ enum map {
 	MAP_DENIALS,
 	MAP_OTHERS,
 	MAP_LABELS,
+	MAP_SUPERS,
 	MAP_MADE,
 	MAPS,
 };
@@ -61,6 +62,7 @@ static const char *const map_names[MAPS] = {
 	[MAP_DENIALS] = "denials",
 	[MAP_OTHERS] = "others",
 	[MAP_LABELS] = "labels",
+	[MAP_SUPERS] = "supers",
 	[MAP_MADE] = "made",
 };
 
@@ -536,6 +538,7 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 			[MAP_DENIALS] = skeleton->maps.denials,
 			[MAP_OTHERS] = skeleton->maps.others,
 			[MAP_LABELS] = skeleton->maps.labels,
+			[MAP_SUPERS] = skeleton->maps.supers,
 			[MAP_MADE] = skeleton->maps.made,
 		};
 
@@ -840,21 +843,14 @@ failed:
 }
 
 /*
- * File systems whose servers choose or fold identities, or where an inode number
- * is not unique: an object there cannot be recognised, so it gets no
+ * File systems that fold names, whose servers choose identities, or where an inode
+ * number is not unique: an object there cannot be recognised, so it gets no
  * anchor and stays out of reach.
  */
-static bool has_stable_identity(uint64_t magic)
+static bool has_stable_identity(const struct rf_identity *object)
 {
 	static const uint64_t unstable[] = {
-		0x65735546, /* FUSE */
 		0x6969, /* NFS */
-		0xff534d42, /* CIFS */
-		0xfe534d42, /* SMB2 */
-		0x01021997, /* 9p */
-		0x4d44, /* vfat */
-		0x2011bab0, /* exfat */
-		0x7366746e, /* ntfs3 */
 		0x5346414f, /* AFS */
 		0x00c36400, /* Ceph */
 		0x9123683e, /* btrfs: numbers are per subvolume */
@@ -862,8 +858,10 @@ static bool has_stable_identity(uint64_t magic)
 	};
 	size_t i;
 
+	if (object->flags & RF_IDENTITY_FOLDS)
+		return false;
 	for (i = 0; i < RF_COUNT(unstable); i++)
-		if (magic == unstable[i])
+		if (object->magic == unstable[i])
 			return false;
 	return true;
 }
@@ -876,15 +874,17 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 		.policy = policy,
 		.ino = object->ino,
 		.subvol = object->subvol,
-		.dev = object->dev,
+		.super = object->super,
 		.generation = object->generation,
 	};
 	__u64 word = RF_NAME_WORD(policy, state, flags);
 	struct rf_anchor anchor = {};
 	uint32_t i;
 
-	if (!has_stable_identity(object->magic))
+	if (!has_stable_identity(object))
 		return -EOPNOTSUPP;
+	if (!object->super && object->subvol != RF_SUBVOL_TYPE)
+		return -ENOSPC;
 	if (bpf_map_lookup_elem(kernel->maps[MAP_ANCHORS], &key, &anchor) < 0 && errno != ENOENT)
 		return -errno;
 	for (i = 0; i < RF_ANCHOR_NAMES && anchor.name[i]; i++) {
@@ -962,6 +962,7 @@ static void reset_meter(struct rf_meter *meter, uint64_t id)
 		for (int j = 0; j < RF_REPEATS; j++)
 			store(&meter->stream[i].repeats[j], 0);
 	}
+	store(&meter->made, RF_MADE_WORD(id, 0));
 	store(&meter->session, id);
 }
 

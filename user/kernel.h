@@ -66,7 +66,7 @@ int rf_kernel_identify(struct rf_kernel *kernel, const int *fds, size_t n,
  * Give an object one more name: `state` of the policy's automaton after that
  * name, flags 0 or RF_NAME_DENY_ONLY. *ret_name is the name's index in the
  * anchor, that of an earlier one where the state is equal. -ENOSPC: RF_ANCHOR_NAMES
- * different names already, or no room for anchors. -EOPNOTSUPP: objects of this
+ * different names already, or no room for anchors or file systems. -EOPNOTSUPP: objects of this
  * file system cannot be recognised; without an anchor they stay out of reach.
  */
 int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,

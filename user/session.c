@@ -801,7 +801,8 @@ static bool said_already(const struct rf_session_state *known, const void *image
 	for (size_t i = 0; i < known->n_anchors; i++) {
 		const struct rf_anchor_name *other = &known->anchors[i];
 
-		if (other->key.ino == name->identity.ino && other->key.dev == name->identity.dev &&
+		if (other->key.ino == name->identity.ino &&
+		    other->key.super == name->identity.super &&
 		    other->key.generation == name->identity.generation &&
 		    rf_image_same_effect(image, state,
 					 rf_image_state(image, other->path, strlen(other->path))))
@@ -843,7 +844,7 @@ static int add_anchor(struct rf_kernel *kernel, struct rf_session_state *known, 
 		.policy = policy,
 		.ino = from->identity.ino,
 		.subvol = from->identity.subvol,
-		.dev = from->identity.dev,
+		.super = from->identity.super,
 		.generation = from->identity.generation,
 	};
 	to->path = strdup(from->path);

@@ -116,7 +116,7 @@ static json_t *anchors_json(const struct rf_session_state *state)
 
 		json_array_append_new(item, number(a->key.ino));
 		json_array_append_new(item, number(a->key.subvol));
-		json_array_append_new(item, number(a->key.dev));
+		json_array_append_new(item, number(a->key.super));
 		json_array_append_new(item, number(a->key.generation));
 		json_array_append_new(item, number(a->name));
 		if (!path || json_array_append_new(item, json_string(path)) ||
@@ -320,18 +320,18 @@ static int load_anchors(const json_t *array, struct rf_session_state *state)
 		return -ENOMEM;
 	json_array_foreach (array, i, item) {
 		struct rf_anchor_name *a = &state->anchors[i];
-		json_int_t ino, subvol, dev, generation, name;
+		json_int_t ino, subvol, super, generation, name;
 		const char *path;
 		int err;
 
-		if (json_unpack((json_t *)item, "[I,I,I,I,I,s!]", &ino, &subvol, &dev, &generation,
-				&name, &path))
+		if (json_unpack((json_t *)item, "[I,I,I,I,I,s!]", &ino, &subvol, &super,
+				&generation, &name, &path))
 			return -EBADMSG;
 		a->key = (struct rf_anchor_key){
 			.policy = RF_WORD_POLICY(state->kernel.word),
 			.ino = (uint64_t)ino,
 			.subvol = (uint64_t)subvol,
-			.dev = (uint32_t)dev,
+			.super = (uint32_t)super,
 			.generation = (uint32_t)generation,
 		};
 		a->name = (uint32_t)name;

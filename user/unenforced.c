@@ -46,10 +46,6 @@ const struct rf_unenforced rf_unenforced[] = {
 	{"nested sessions",
 	 "a session cannot start another one under a narrower policy; `ringfence "
 	 "run` inside of a session is refused"},
-	{"disks changed under a session",
-	 "a file system that root mounts, while a session runs, from the very device of one that "
-	 "was unmounted may be taken for the old one; on Linux 6.1 also an overlayfs that a "
-	 "session makes, for one that was unmounted"},
 	{"use without root", "only root can start a session (for another user, with --user)"},
 	{NULL, NULL},
 };

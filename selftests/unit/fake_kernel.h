@@ -244,7 +244,7 @@ int rf_kernel_identify(struct rf_kernel *kernel, const int *fds, size_t n,
 			return -EBADF;
 		ret_identities[i] = (struct rf_identity){
 			.fd = (uint32_t)fds[i],
-			.dev = major(st.st_dev) << 20 | minor(st.st_dev),
+			.super = major(st.st_dev) << 20 | minor(st.st_dev),
 			.ino = st.st_ino,
 			.mode = st.st_mode,
 			.magic = (uint64_t)fs.f_type,
@@ -260,7 +260,7 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 	const struct rf_anchor_key key = {.policy = policy,
 					  .ino = object->ino,
 					  .subvol = object->subvol,
-					  .dev = object->dev,
+					  .super = object->super,
 					  .generation = object->generation};
 	uint64_t word = RF_NAME_WORD(policy, state, flags);
 	size_t i;

@@ -179,6 +179,51 @@ static void together(void **state)
 	assert_int_equal((uintptr_t)taken + (stream.repeats[0] & RF_REPEAT_COUNT), counted);
 }
 
+static uint64_t made;
+
+static void share(void **state)
+{
+	const uint64_t id = 0x123456789;
+	unsigned int n = 0;
+
+	(void)state;
+	made = RF_MADE_WORD(id, 0);
+	assert_false(rf_meter_made((__u64 *)&made, id, -1));
+	while (rf_meter_made((__u64 *)&made, id, 1))
+		n++;
+	assert_int_equal(n, RF_MAX_MADE_EACH);
+	assert_true(made == RF_MADE_WORD(id, RF_MAX_MADE_EACH));
+	assert_true(rf_meter_made((__u64 *)&made, id, -1));
+	assert_true(rf_meter_made((__u64 *)&made, id, 1));
+	/* The slot is another session's by now: its count is not touched. */
+	assert_false(rf_meter_made((__u64 *)&made, id + 1, -1));
+	made = RF_MADE_WORD(id + 1, 7);
+	assert_false(rf_meter_made((__u64 *)&made, id, 1));
+	assert_false(rf_meter_made((__u64 *)&made, id, -1));
+	assert_true(made == RF_MADE_WORD(id + 1, 7));
+}
+
+static void *make_often(void *argument)
+{
+	uintptr_t n = 0;
+
+	(void)argument;
+	for (int i = 0; i < 200000; i++)
+		if (rf_meter_made((__u64 *)&made, 5, 1))
+			n += !rf_meter_made((__u64 *)&made, 5, -1);
+	return (void *)n;
+}
+
+static void share_together(void **state)
+{
+	uintptr_t left;
+
+	(void)state;
+	made = RF_MADE_WORD(5, 0);
+	left = threads(make_often);
+	assert_true(made == RF_MADE_WORD(5, left));
+}
+
 static uint64_t hash(const uint64_t key[2], const uint64_t *words, size_t n)
 {
 	const __u64 k[2] = {key[0], key[1]};
@@ -208,7 +253,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(budget, setup), cmocka_unit_test_setup(counting, setup),
 		cmocka_unit_test_setup(cells, setup),  cmocka_unit_test_setup(together, setup),
-		cmocka_unit_test_setup(tags, setup),
+		cmocka_unit_test_setup(tags, setup),   cmocka_unit_test(share),
+		cmocka_unit_test(share_together),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -65,7 +65,7 @@ static struct rf_session_state sample(void)
 		s.anchors[i].key = (struct rf_anchor_key){.policy = 0x1234567890ull,
 							  .ino = UINT64_MAX - i,
 							  .subvol = i,
-							  .dev = 0xfff00001,
+							  .super = 0xfff00001,
 							  .generation = 0xffffffff};
 		s.anchors[i].name = i;
 		s.anchors[i].path = strdup(i ? "/b\xff" : "/");
