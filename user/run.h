@@ -53,7 +53,8 @@ void rf_run_identity_done(struct rf_run_identity *identity);
  * no_new_privs, enters the session's cgroup and only then executes the command, so
  * that its first instruction is confined. The parent passes on SIGTERM, SIGHUP,
  * SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT and SIGTSTP that were sent to it (not
- * those that the terminal sent to both), and stops when the child stops.
+ * those that the terminal sent to both), and stops when the child stops, if a shell
+ * could continue it. SIGPIPE is ignored from then on, but in the child.
  *
  * *ret_status is an exit status as a shell's: the command's own, 128 + N for a
  * signal, 127 or 126 if it was not found or could not be executed (then with a
