@@ -203,7 +203,7 @@ static enum step become_command(const struct rf_run *run, const struct rf_run_id
 
 struct signals {
 	sigset_t old_mask;
-	struct sigaction old_chld, old_pipe;
+	struct sigaction old_chld;
 	int fd;
 };
 
@@ -226,7 +226,6 @@ static int signals_take(struct signals *s)
 {
 	/* A caller that ignores SIGCHLD would have the status thrown away. */
 	const struct sigaction dfl = {.sa_handler = SIG_DFL};
-	const struct sigaction ign = {.sa_handler = SIG_IGN};
 	sigset_t mask;
 
 	sigemptyset(&mask);
@@ -240,8 +239,6 @@ static int signals_take(struct signals *s)
 	if (s->fd < 0)
 		return -errno;
 	sigaction(SIGCHLD, &dfl, &s->old_chld);
-	/* A reader of stderr or of the events that leaves must not end the session. */
-	sigaction(SIGPIPE, &ign, &s->old_pipe);
 	sigprocmask(SIG_BLOCK, &mask, &s->old_mask);
 	return 0;
 }
@@ -361,7 +358,8 @@ int rf_run(const struct rf_run *run, const struct rf_run_identity *identity, str
 
 	child = fork();
 	if (child == 0) {
-		sigaction(SIGPIPE, &s.old_pipe, NULL);
+		if (run->sigpipe)
+			sigaction(SIGPIPE, run->sigpipe, NULL);
 		signals_restore(&s);
 		failure.step = become_command(run, identity);
 		failure.error = errno;
