@@ -205,8 +205,8 @@ static void limits(void **state)
 	assert_int_equal(diags.errors, 2);
 	assert_string_equal(diags.items[1].file, "p.yaml");
 	assert_int_equal(diags.items[1].line, 3);
-	assert_non_null(strstr(diags.items[1].message,
-			       "hierarchy does not have the controller \"cpu\""));
+	assert_non_null(
+		strstr(diags.items[1].message, "hierarchy does not have the controller \"cpu\""));
 
 	scratch_write("top/rf/s/cpu.max", "%s", "");
 	assert_int_equal(rf_cgroup_limit(root, &cgroup, &limits, &diags), 0);

@@ -546,7 +546,7 @@ static void failures(void **state)
 	expect_failure(-ENOSPC, 1, "cannot start another session");
 	/* An image that is none. */
 	((struct rf_image *)image)->checksum++;
-	expect_failure(-EINVAL, 3, NULL);
+	expect_failure(-EINVAL, 3, "broken image: ");
 	((struct rf_image *)image)->checksum--;
 	/* No place for logs, for states. */
 	assert_int_equal(rename(scratch_path("run/sessions"), scratch_path("run/gone")), 0);
@@ -921,6 +921,7 @@ static void reload_failures(void **state)
 			snprintf(file, sizeof(file), "run/sessions/%d.next.new", (int)s->kernel.id);
 			assert_int_equal(mkdir(scratch_path(file), 0700), 0);
 			assert_int_equal(reload(session, false, &diags, &code), -EISDIR);
+			assert_non_null(strstr(diags.items[0].message, " keeps its policy: "));
 			assert_int_equal(rmdir(scratch_path(file)), 0);
 		}
 		fake.fail = NULL;
