@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -495,7 +496,10 @@ static int run_run(const struct command *command, int argc, char **argv)
 		.events = -1,
 		.cgroup_procs = -1,
 	};
-	struct rf_run what = {.watch_fd = -1, .readable = readable, .userdata = &run};
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct sigaction sigpipe;
+	struct rf_run what = {
+		.sigpipe = &sigpipe, .watch_fd = -1, .readable = readable, .userdata = &run};
 	int status, r;
 
 	r = parse_options(command, argc, argv, &run);
@@ -504,6 +508,8 @@ static int run_run(const struct command *command, int argc, char **argv)
 	if (optind == argc)
 		return command_misused(command, "which command?");
 	argv += optind;
+	/* A reader of stderr or of the events that leaves must not end the session. */
+	sigaction(SIGPIPE, &ignore, &sigpipe);
 
 	run.denials = json_object();
 	r = prepare(&run);

@@ -180,6 +180,9 @@ int rf_find_policy(const char *name, const char *from, const char *home, char **
 		const char *slash = from && *name != '/' ? strrchr(from, '/') : NULL;
 		int folder = slash ? (int)(slash + 1 - from) : 0;
 
+		/* Or a policy that extends itself would have another path each time. */
+		while (folder && !strncmp(name, "./", 2))
+			name += 2 + strspn(name + 2, "/");
 		if (asprintf(&path, "%.*s%s", folder, from ? from : "", name) < 0) {
 			path = NULL;
 			return -ENOMEM;

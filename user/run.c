@@ -245,7 +245,8 @@ static int signals_take(struct signals *s)
 
 /*
  * SI_KERNEL: from the terminal, so that the command had it too. But a hangup
- * comes to the leader of the terminal's session alone, which may be us.
+ * comes to the leader of the terminal's session alone, which may be us, and with the
+ * SIGCONT behind it to one process group, which the command may have left.
  */
 static void pass_on(const struct signalfd_siginfo *info, pid_t child)
 {
@@ -253,11 +254,27 @@ static void pass_on(const struct signalfd_siginfo *info, pid_t child)
 
 	if (signo == SIGCHLD || signo == SIGTTIN || signo == SIGTTOU)
 		return;
-	if (info->ssi_code == SI_KERNEL && signo != SIGHUP)
+	if (info->ssi_code == SI_KERNEL && signo != SIGHUP && signo != SIGCONT)
 		return;
 	if ((pid_t)info->ssi_pid == child) /* kill(0, ...) of the command: it has had it */
 		return;
 	kill(child, signo);
+}
+
+/*
+ * Stop as the command did, until a shell continues the job; its SIGCONT is passed on. Where
+ * no shell could (an orphaned process group) SIGTSTP does nothing: whoever stopped the
+ * command will continue it, and would leave us stopped.
+ */
+static void stop(void)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &mask, NULL);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
 }
 
 /* True when the child has ended. Follows it when it stops. */
@@ -268,9 +285,7 @@ static bool reap(pid_t child, int *ret_status)
 	while (waitid(P_PID, (id_t)child, &info, WEXITED | WSTOPPED | WNOHANG) == 0 &&
 	       info.si_pid == child) {
 		if (info.si_code == CLD_STOPPED) {
-			kill(getpid(), SIGSTOP);
-			/* Someone continued us. A shell did so to the whole job. */
-			kill(child, SIGCONT);
+			stop();
 		} else if (info.si_code == CLD_EXITED) {
 			*ret_status = info.si_status;
 			return true;
@@ -301,6 +316,9 @@ static int wait_for(const struct rf_run *run, const struct signals *s, pid_t chi
 		if (fds[1].revents && !run->readable(run->userdata))
 			fds[1].fd = -1;
 	}
+	/* What came too late to be passed on was meant for the command: it is not to end us. */
+	while (read(s->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		continue;
 	return status;
 }
 
@@ -340,6 +358,8 @@ int rf_run(const struct rf_run *run, const struct rf_run_identity *identity, str
 
 	child = fork();
 	if (child == 0) {
+		if (run->sigpipe)
+			sigaction(SIGPIPE, run->sigpipe, NULL);
 		signals_restore(&s);
 		failure.step = become_command(run, identity);
 		failure.error = errno;

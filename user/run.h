@@ -6,6 +6,7 @@
 #ifndef RF_USER_RUN_H
 #define RF_USER_RUN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -24,6 +25,7 @@ struct rf_run {
 	char *const *argv; /* NULL-terminated; argv[0] is looked up in PATH */
 	int cgroup_procs; /* the session's cgroup.procs, writable */
 	bool setid; /* do not set no_new_privs */
+	const struct sigaction *sigpipe; /* the command's; NULL: as ours */
 	/*
 	 * Called when `watch_fd` (-1: none) can be read or has ended; false: do
 	 * not watch it any longer.
@@ -53,7 +55,8 @@ void rf_run_identity_done(struct rf_run_identity *identity);
  * no_new_privs, enters the session's cgroup and only then executes the command, so
  * that its first instruction is confined. The parent passes on SIGTERM, SIGHUP,
  * SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT and SIGTSTP that were sent to it (not
- * those that the terminal sent to both), and stops when the child stops.
+ * those that the terminal sent to both), and stops when the child stops, if a shell
+ * could continue it.
  *
  * *ret_status is an exit status as a shell's: the command's own, 128 + N for a
  * signal, 127 or 126 if it was not found or could not be executed (then with a

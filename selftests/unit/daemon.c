@@ -177,6 +177,13 @@ static void refused(struct rf_client *client, json_t *request, int error)
 	refused_with(client, request, NULL, 0, error);
 }
 
+/* The last refusal's message has these words. */
+static void said(const char *words)
+{
+	assert_true(diags.n > 0);
+	assert_non_null(strstr(diags.items[diags.n - 1].message, words));
+}
+
 static json_int_t number(const json_t *json, const char *key)
 {
 	assert_true(json_is_integer(json_object_get(json, key)));
@@ -342,10 +349,13 @@ static void policy(void **state)
 	assert_int_equal(pwrite(fd, "x", 1, 0), -1);
 	close(fd);
 	refused(other, json_pack("{s:s, s:s}", "op", "policy", "session", "other"), -ENOENT);
+	said("there is no session ");
 	refused(other, json_pack("{s:s}", "op", "policy"), -EPROTO);
+	said("policy: of which session?");
 	refused(other, json_pack("{s:s, s:i}", "op", "policy", "session", 1), -EPROTO);
 	fake_fail("get_image", -EIO, 0);
 	refused(other, json_pack("{s:s, s:s}", "op", "policy", "session", name), -EIO);
+	said("cannot read the image of the session's policy: ");
 	fake.fail = NULL;
 	/* There has been no other policy. */
 	json_decref(ask_with(other, json_pack("{s:s, s:s}", "op", "images", "session", name), NULL,
@@ -477,17 +487,24 @@ static void refusals(void **state)
 	memset(big, 'a', 4999);
 
 	refused(client, json_object(), -EPROTO);
+	said("a request needs an ");
 	refused(client, json_pack("{s:i}", "op", 3), -EPROTO);
 	refused(client, json_pack("{s:s}", "op", "dance"), -EOPNOTSUPP);
+	said("ringfenced does not know the request ");
 	refused(client, json_pack("{s:s}", "op", "hello"), -EPROTO);
 	refused(client, json_pack("{s:s, s:i}", "op", "hello", "version", 99), -EPROTO);
+	said(" of the control protocol");
 	refused_with(client, json_pack("{s:s}", "op", "list"), &slash, 1, -EPROTO);
+	said(" takes no descriptors");
 	refused(client, json_pack("{s:s}", "op", "end"), -ENOENT);
+	said("this connection has no session");
 
 	refused(client, json_pack("{s:s}", "op", "anchor"), -EPROTO);
+	said("anchor: each name needs one descriptor");
 	refused(client, json_pack("{s:s, s:[]}", "op", "anchor", "names"), -EPROTO);
 	refused(client, anchor_of(json_pack("{s:s}", "path", "/")), -EPROTO);
 	refused_with(client, anchor_of(json_integer(3)), &slash, 1, -EPROTO);
+	said(" is not a normalised path");
 	refused_with(client, anchor_of(json_pack("{s:s, s:i}", "path", "/", "deny_only", 1)),
 		     &slash, 1, -EPROTO);
 	refused_with(client, anchor_of(json_pack("{s:s}", "path", big)), &slash, 1, -EPROTO);
@@ -496,6 +513,7 @@ static void refusals(void **state)
 			     -EPROTO);
 	fake_fail("identify", -EBADF, 0);
 	refused_with(client, anchor_of(json_pack("{s:s}", "path", "/")), &slash, 1, -EBADF);
+	said("cannot tell the objects' identities: ");
 	fake.fail = NULL;
 
 	for (size_t i = 0; i < RF_COUNT(fields); i++) {
@@ -509,10 +527,13 @@ static void refusals(void **state)
 	request = start_request();
 	json_object_set_new(request, "cwd", json_string(big));
 	refused_with(client, request, &image, 1, -EPROTO);
+	said("start: a field is missing or is not what it should be");
 	refused(client, start_request(), -EPROTO);
+	said("start: one descriptor is needed, the image's");
 	refused_with(client, start_request(), both, 2, -EPROTO);
 	refused_with(client, start_request(), &empty, 1, -EFBIG);
 	refused_with(client, start_request(), &slash, 1, -EBADF);
+	said("start: cannot read the image: ");
 	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
 	refused_with(client, start_request(), pipes, 1, -EBADF);
 	close(pipes[0]);
@@ -521,12 +542,17 @@ static void refusals(void **state)
 	refused(client, json_pack("{s:s, s:s}", "op", "events", "session", "../x"), -ENOENT);
 	refused(client, json_pack("{s:s, s:s}", "op", "events", "session", "none-00"), -ENOENT);
 	refused(client, json_pack("{s:s, s:i}", "op", "events", "follow", 1), -EPROTO);
+	said("events: a field is not what it should be");
 
 	/* After all this it serves as before. */
 	assert_int_equal(sessions(client), 0);
 	name = start(client, NULL);
 	refused_with(client, anchor_of(json_pack("{s:s}", "path", "/")), &slash, 1, -EBUSY);
+	said("the session of this connection has been started");
 	refused_with(client, start_request(), &image, 1, -EBUSY);
+	said("this connection has a session already");
+	refused(client, json_pack("{s:s, s:i}", "op", "end", "keep", 3), -EPROTO);
+	said("end: keep is true or false");
 	rf_client_close(client);
 }
 
@@ -560,7 +586,9 @@ static void reload(void **state)
 	name = start(client, NULL);
 	refused_with(other, reload_request("none-000000"), &image, 1, -ENOENT);
 	refused(other, reload_request(name), -EPROTO);
+	said("reload: a field is missing or is not what it should be, or the image is");
 	refused_with(other, reload_request(name), &slash, 1, -EBADF);
+	said("reload: cannot read the image: ");
 	for (size_t i = 0; i < RF_COUNT(fields); i++) {
 		request = reload_request(name);
 		json_object_set_new(request, fields[i], json_pack("[i]", 1));
@@ -655,6 +683,7 @@ static void events_of_others(void **state)
 	json_decref(ask(follower,
 			json_pack("{s:s, s:b, s:b}", "op", "events", "follow", 1, "past", 1)));
 	refused(follower, json_pack("{s:s}", "op", "events"), -EALREADY);
+	said("this connection follows events already");
 	one = connect_to();
 	rf_client_on_event(one, on_event, &one_seen);
 	json_decref(ask(
@@ -959,7 +988,9 @@ static void not_root(void **state)
 				_exit(1);
 			err = rf_client_connect_at(run_dir, log_dir, true, &diags, &client);
 			if (err != (open_ ? -EPERM : -EACCES) || diags.errors != 1 ||
-			    !strstr(diags.items[0].message, "only root"))
+			    !strstr(diags.items[0].message,
+				    open_ ? "only root is served in this version"
+					  : "only root may use ringfence in this version"))
 				_exit(2);
 			_exit(0);
 		}

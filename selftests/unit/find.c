@@ -103,7 +103,7 @@ static void paths(void **state)
 	expect(absolute, NULL, absolute, "plain");
 	assert_int_equal(error("./missing", NULL), -ENOENT);
 	/* A relative path of `extends` starts from the file that has it. */
-	expect("./both.yaml", ".ringfence/x.yaml", ".ringfence/./both.yaml", "near");
+	expect("./both.yaml", ".ringfence/x.yaml", ".ringfence/both.yaml", "near");
 	expect("../plain", ".ringfence/x.yaml", ".ringfence/../plain", "plain");
 	expect("./plain", "x.yaml", "./plain", "plain");
 	expect(absolute, ".ringfence/x.yaml", absolute, "plain");

@@ -283,6 +283,41 @@ static void stop_and_continue(void **state)
 	assert_int_equal(wait_exit(pid), 6);
 }
 
+static void new_session(void)
+{
+	setsid();
+}
+
+/* Where no shell could continue it, it does not stop: whoever stopped the child continues that. */
+static void stop_without_shell(void **state)
+{
+	char pid_file[64], script[256];
+	int status, child = 0;
+	FILE *file;
+	pid_t pid;
+
+	(void)state;
+	snprintf(pid_file, sizeof(pid_file), "%s.pid", procs);
+	snprintf(script, sizeof(script), "echo $$ > %s.new; mv %s.new %s; kill -STOP $$; exit 6",
+		 pid_file, pid_file, pid_file);
+	pid = runner(script, new_session);
+	for (int i = 0; !(file = fopen(pid_file, "re")); i++) {
+		assert_true(i < 1000);
+		usleep(10000);
+	}
+	assert_int_equal(fscanf(file, "%d", &child), 1);
+	fclose(file);
+	assert_int_equal(unlink(pid_file), 0);
+	/* Until it has ended, however soon before its stop it is continued. */
+	for (int i = 0; waitpid(pid, &status, WNOHANG | WUNTRACED) == 0; i++) {
+		assert_true(i < 1000);
+		kill(child, SIGCONT);
+		usleep(10000);
+	}
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 6);
+}
+
 static bool count_and_stop(void *userdata)
 {
 	int *calls = userdata;
@@ -389,6 +424,7 @@ int main(void)
 		cmocka_unit_test(closed_stdio),
 		cmocka_unit_test(signals_pass),
 		cmocka_unit_test(stop_and_continue),
+		cmocka_unit_test(stop_without_shell),
 		cmocka_unit_test(watch),
 		cmocka_unit_test(identity_by_name_and_number),
 		cmocka_unit_test(becomes_the_user),

@@ -537,23 +537,23 @@ static void failures(void **state)
 	if (!root)
 		skip();
 	fake_fail("put_image", -ENOSPC, 0);
-	expect_failure(-ENOSPC, 1, NULL);
+	expect_failure(-ENOSPC, 1, "cannot start the session: ");
 	fake_fail("add_anchor", -ENOMEM, 1);
-	expect_failure(-ENOMEM, 1, "/tmp");
+	expect_failure(-ENOMEM, 1, "cannot anchor /tmp");
 	fake_fail("add_anchor", -ENOSPC, 1);
 	expect_failure(-ENOSPC, 1, "/tmp has more than 4 names");
 	fake_fail("start_session", -ENOSPC, 0);
 	expect_failure(-ENOSPC, 1, "cannot start another session");
 	/* An image that is none. */
 	((struct rf_image *)image)->checksum++;
-	expect_failure(-EINVAL, 3, NULL);
+	expect_failure(-EINVAL, 3, "broken image: ");
 	((struct rf_image *)image)->checksum--;
 	/* No place for logs, for states. */
 	assert_int_equal(rename(scratch_path("run/sessions"), scratch_path("run/gone")), 0);
 	assert_int_equal(rmdir(scratch_path("run/gone")), 0);
-	expect_failure(-ENOENT, 1, "state");
+	expect_failure(-ENOENT, 1, "cannot write the session's state: ");
 	assert_int_equal(rmdir(scratch_path("log")), 0);
-	expect_failure(-ENOENT, 1, "log");
+	expect_failure(-ENOENT, 1, "cannot make the session's log: ");
 }
 
 static void no_cgroup(void **state)
@@ -566,7 +566,7 @@ static void no_cgroup(void **state)
 	close_sessions();
 	assert_int_equal(rmdir(scratch_root), 0);
 	open_sessions();
-	expect_failure(-ENOENT, 1, "cgroup");
+	expect_failure(-ENOENT, 1, "cannot make the session's cgroup: ");
 	rf_diags_done(&diags);
 }
 
@@ -606,7 +606,8 @@ static void no_identity(void **state)
 	fake_fail("add_anchor", -EOPNOTSUPP, 1);
 	assert_int_equal(try_start(names, 2, &diags, &session, &code), 0);
 	assert_int_equal(diags.errors, 0);
-	assert_non_null(strstr(diags.items[0].message, "/nfs"));
+	assert_non_null(strstr(diags.items[0].message,
+			       "/nfs is on a file system whose objects cannot be recognised"));
 	assert_int_equal(anchors_of(rf_session_state(session)), 1);
 }
 
@@ -928,6 +929,7 @@ static void reload_failures(void **state)
 			snprintf(file, sizeof(file), "run/sessions/%d.next.new", (int)s->kernel.id);
 			assert_int_equal(mkdir(scratch_path(file), 0700), 0);
 			assert_int_equal(reload(session, false, &diags, &code), -EISDIR);
+			assert_non_null(strstr(diags.items[0].message, " keeps its policy: "));
 			assert_int_equal(rmdir(scratch_path(file)), 0);
 		}
 		fake.fail = NULL;
