@@ -240,13 +240,14 @@ struct rf_made {
  * An address is 16 bytes, IPv4 as ::ffff:a.b.c.d. From `root` each half byte, the high one
  * first, leads to a child: 32 bits each, two in a word, the first in the low half; with
  * RF_NODE_LEAF it is a leaf, else a node. A leaf has the ports of TCP and then those of
- * UDP, each a list of ranges that ends at 65535. The seven fields are 0 if there are no
+ * UDP, each a list of ranges that ends at 65535. The leaf of 0.0.0.0 allows only what every
+ * IPv4 address allows, that of :: what every address does. The seven fields are 0 if there are no
  * rules for the network: all of it falls to the default.
  *
  * State 0 is never a target: a step that yields 0 is an error, hence a deny.
  */
 #define RF_IMAGE_MAGIC 0x31464752 /* "RGF1" */
-#define RF_IMAGE_VERSION 2
+#define RF_IMAGE_VERSION 3
 
 enum rf_class { RF_CLASS_16K, RF_CLASS_128K, RF_CLASS_1M, RF_CLASS_4M, RF_CLASSES };
 #define RF_CLASS_BYTES(class)                                                                      \

@@ -105,7 +105,6 @@
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define IPPROTO_MPTCP 262
-#define INADDR_LOOPBACK 0x7f000001
 /* netlink.h, rtnetlink.h */
 #define NETLINK_ROUTE 0
 #define NLMSG_HDRLEN 16

@@ -11,7 +11,8 @@
  *
  * An address is judged by its own family, as the kernel reads it, not by the
  * socket's: an inet6 socket takes IPv4 addresses too, and can become an inet socket
- * between this check and the act.
+ * between this check and the act. 0.0.0.0 and :: lead to what address of this host the
+ * kernel takes, which others can still change: the tables say what all addresses allow.
  */
 #include "bpf/event.bpf.h"
 #include "bpf/image.bpf.h"
@@ -52,14 +53,10 @@ RF_JUDGE_ADDRESS(128k)
 RF_JUDGE_ADDRESS(1m)
 RF_JUDGE_ADDRESS(4m)
 
-/* Allowed? */
-static __always_inline bool judge_address(struct rf_label *label, __u64 word)
+static __always_inline void judge_address(struct rf_label *label, __u64 word)
 {
-	struct rf_verdict *verdict = &label->walk.verdict;
-
-	rf_verdict_fail(verdict, RF_REASON_NO_IMAGE);
+	rf_verdict_fail(&label->walk.verdict, RF_REASON_NO_IMAGE);
 	with_image(word, judge_address, label);
-	return !verdict->missing;
 }
 
 static __always_inline void set_address(struct rf_event *event, __u64 high, __u64 low)
@@ -74,41 +71,6 @@ static __always_inline void set_address(struct rf_event *event, __u64 high, __u6
 static __always_inline __u64 mapped(__be32 v4)
 {
 	return (__u64)v4 << 32 | bpf_htonl(0xffff);
-}
-
-/*
- * Judge the address in the label's event. "Any address" as a destination is this host:
- * the address that the socket is bound to, else loopback. It must be allowed as it is
- * written and wherever it may lead.
- */
-__noinline int judge_destination(struct rf_label *label, __u64 word, __be32 bound)
-{
-	const __u64 v4_loopback = mapped(bpf_htonl(INADDR_LOOPBACK));
-	struct rf_event *event;
-	__u64 low, first;
-	bool audited;
-
-	if (!label)
-		return 0;
-	event = &label->event;
-	if (!judge_address(label, word))
-		return 0;
-	low = ((__u64 *)event->address)[1];
-	if (((__u64 *)event->address)[0] || (low && low != mapped(0)))
-		return 0;
-	first = low ? v4_loopback : bpf_cpu_to_be64(1);
-	set_address(event, 0, first);
-	if (!judge_address(label, word))
-		return 0;
-	audited = rf_verdict_audited(&label->walk.verdict);
-	/* An inet6 socket that is bound to IPv4 gets to the loopback of that. */
-	set_address(event, 0, low && bound ? mapped(bound) : v4_loopback);
-	if (!judge_address(label, word) || rf_verdict_audited(&label->walk.verdict))
-		return 0;
-	/* Allowed. Told is the address of which audited rules say otherwise, else the written one. */
-	set_address(event, 0, audited ? first : low);
-	judge_address(label, word);
-	return 0;
 }
 
 /* ---- the answer ------------------------------------------------------------- */
@@ -275,7 +237,7 @@ static __always_inline int judge_peer(struct socket *sock, const void *address, 
 	}
 	if (!word || reason)
 		return refuse(label, word, op, reason);
-	judge_destination(label, word, sk->__sk_common.skc_rcv_saddr);
+	judge_address(label, word);
 	return answer_net(label, word, op);
 }
 

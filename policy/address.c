@@ -158,6 +158,14 @@ int rf_target_parse(const char *text, struct rf_target *ret_target, struct rf_pa
 	return 0;
 }
 
+bool rf_target_is_any(const struct rf_target *t)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff}, v6[16];
+
+	return t->prefix == 128 &&
+	       (!memcmp(t->address, v4, sizeof(v4)) || !memcmp(t->address, v6, sizeof(v6)));
+}
+
 void rf_target_text(const struct rf_target *t, struct rf_text *text)
 {
 	char host[INET6_ADDRSTRLEN], buffer[INET6_ADDRSTRLEN + 40];

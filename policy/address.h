@@ -6,6 +6,7 @@
 #ifndef RF_POLICY_ADDRESS_H
 #define RF_POLICY_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ struct rf_target {
  * `session`).
  */
 int rf_target_parse(const char *text, struct rf_target *ret_target, struct rf_pattern_error *error);
+
+/* 0.0.0.0 or ::, and no other address: as a destination any address of this host. */
+bool rf_target_is_any(const struct rf_target *target);
 
 /* "10.0.0.0/8:443/tcp" */
 void rf_target_text(const struct rf_target *target, struct rf_text *text);

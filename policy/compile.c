@@ -74,6 +74,16 @@ static void never_wins(const struct rf_rule_head *rule, size_t members, struct r
 		"this rule can never win: %s", text.text ? text.text : "");
 }
 
+/* An allow of 0.0.0.0 or :: alone: it would have to be one of every address. */
+static void allows_nothing(const struct rf_rule_head *rule, struct rf_diags *diags)
+{
+	rf_diag(diags, RF_WARNING, rule->file, rule->line, rule->column,
+		"write the address that is meant, as 127.0.0.1 or [::1], and connect to that",
+		"this rule allows nothing: %s leads to any address of this host, and is allowed "
+		"where all addresses are",
+		rule->written);
+}
+
 /* A rule that decides nothing anywhere, an allow that takes back a deny. */
 static int warn_rules(const struct rf_policy *policy, const uint16_t *numbers,
 		      const struct rf_nfa *nfa, const struct rf_dfa *dfa,
@@ -197,9 +207,16 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 		if (net->ports[i].audited_rule)
 			wins[net->ports[i].audited_rule - policy->nrules - 1] = true;
 	}
-	for (size_t i = 0; i < policy->nnet; i++)
-		if (!wins[i] && !strcmp(policy->net[i].head.file, policy->file))
-			never_wins(&policy->net[i].head, 1, diags);
+	for (size_t i = 0; i < policy->nnet; i++) {
+		const struct rf_net_rule *rule = &policy->net[i];
+
+		if (wins[i] || strcmp(rule->head.file, policy->file) != 0)
+			continue;
+		if (rule->head.sense.action == RF_RULE_ALLOW && rf_target_is_any(&rule->target))
+			allows_nothing(&rule->head, diags);
+		else
+			never_wins(&rule->head, 1, diags);
+	}
 	return 0;
 }
 

@@ -3,6 +3,9 @@
  * Network tables, see net.h. Going down the tree, a rule is pending until its
  * prefix ends, and holds from there on. Where nothing is pending a leaf is made
  * of the rules that hold; equal leaves are stored once.
+ *
+ * As a destination 0.0.0.0 and :: are whatever address of this host the kernel takes. So
+ * their leaves are made last, from all others: they allow what every address allows.
  */
 #include "policy/net.h"
 
@@ -15,6 +18,9 @@ struct builder {
 	uint64_t work;
 	struct rf_port *list; /* scratch: the ports of a leaf */
 	size_t nlist, list_capacity;
+	struct rf_port *both; /* scratch: two lists as one */
+	size_t both_capacity;
+	bool *taken; /* leaves */
 	uint32_t *edges; /* scratch: the last ports of ranges */
 	size_t nedges, edges_capacity;
 	uint32_t *slots; /* hash of leaves, index + 1 */
@@ -77,10 +83,22 @@ static struct rf_port entry_of(const struct builder *b, const struct set *set, u
 	return entry;
 }
 
+/* Append a range to a list of ranges, or make the last one longer. */
+static void append(struct rf_port *list, size_t *n, const struct rf_port *entry)
+{
+	struct rf_port *last = *n ? &list[*n - 1] : NULL;
+
+	if (last && last->rule == entry->rule && last->audited_rule == entry->audited_rule)
+		last->last = entry->last;
+	else
+		list[(*n)++] = *entry;
+}
+
 /* Append the ranges of one protocol to the list; their number in *ret_n. */
 static int add_ranges(struct builder *b, const struct set *set, uint8_t protocol, uint16_t *ret_n)
 {
-	size_t before = b->nlist, n = 0;
+	size_t edges = 0, n = 0;
+	struct rf_port *list;
 
 	if (rf_grow(&b->edges, &b->edges_capacity, 2 * set->n + 1, sizeof(*b->edges)))
 		return -ENOMEM;
@@ -90,30 +108,24 @@ static int add_ranges(struct builder *b, const struct set *set, uint8_t protocol
 		if (!(t->protocols & protocol))
 			continue;
 		if (t->first)
-			b->edges[n++] = t->first - 1;
-		b->edges[n++] = t->last;
+			b->edges[edges++] = t->first - 1;
+		b->edges[edges++] = t->last;
 	}
-	b->edges[n++] = UINT16_MAX;
-	qsort(b->edges, n, sizeof(*b->edges), by_value);
-	b->work += (uint64_t)n * (set->n + 1);
+	b->edges[edges++] = UINT16_MAX;
+	qsort(b->edges, edges, sizeof(*b->edges), by_value);
+	b->work += (uint64_t)edges * (set->n + 1);
 	if (b->work > RF_NET_WORK_MAX)
 		return -E2BIG;
-	for (size_t i = 0; i < n; i++) {
-		struct rf_port entry, *last;
+	if (rf_grow(&b->list, &b->list_capacity, b->nlist + edges, sizeof(*b->list)))
+		return -ENOMEM;
+	list = b->list + b->nlist;
+	for (size_t i = 0; i < edges; i++) {
+		const struct rf_port entry = entry_of(b, set, protocol, b->edges[i]);
 
-		if (i && b->edges[i] == b->edges[i - 1])
-			continue;
-		entry = entry_of(b, set, protocol, b->edges[i]);
-		last = b->nlist > before ? &b->list[b->nlist - 1] : NULL;
-		if (last && last->rule == entry.rule && last->audited_rule == entry.audited_rule) {
-			last->last = entry.last;
-			continue;
-		}
-		if (rf_grow(&b->list, &b->list_capacity, b->nlist + 1, sizeof(*b->list)))
-			return -ENOMEM;
-		b->list[b->nlist++] = entry;
+		append(list, &n, &entry);
 	}
-	*ret_n = b->nlist - before;
+	b->nlist += n;
+	*ret_n = n;
 	return 0;
 }
 
@@ -140,21 +152,15 @@ static int rehash(struct builder *b)
 	return 0;
 }
 
-static int make_leaf(struct builder *b, const struct set *set, uint32_t *ret_child)
+/* A leaf of the ports in the list. */
+static int store_leaf(struct builder *b, uint16_t ntcp, uint16_t nudp, uint32_t *ret_child)
 {
 	struct rf_net *net = &b->net;
-	struct rf_leaf leaf = {.first = net->nports};
+	const struct rf_leaf leaf = {.first = net->nports, .ntcp = ntcp, .nudp = nudp};
 	size_t at;
-	int r;
 
-	b->nlist = 0;
-	r = add_ranges(b, set, RF_TCP, &leaf.ntcp);
-	if (!r)
-		r = add_ranges(b, set, RF_UDP, &leaf.nudp);
-	if (!r && b->nslots <= 2 * net->nleaves)
-		r = rehash(b);
-	if (r)
-		return r;
+	if (b->nslots <= 2 * net->nleaves && rehash(b))
+		return -ENOMEM;
 	at = rf_hash(b->list, b->nlist * sizeof(*b->list)) & (b->nslots - 1);
 	for (; b->slots[at]; at = (at + 1) & (b->nslots - 1)) {
 		const struct rf_leaf *l = &net->leaves[b->slots[at] - 1];
@@ -176,10 +182,27 @@ static int make_leaf(struct builder *b, const struct set *set, uint32_t *ret_chi
 	return 0;
 }
 
+static int make_leaf(struct builder *b, const struct set *set, uint32_t *ret_child)
+{
+	uint16_t ntcp, nudp;
+	int r;
+
+	b->nlist = 0;
+	r = add_ranges(b, set, RF_TCP, &ntcp);
+	if (!r)
+		r = add_ranges(b, set, RF_UDP, &nudp);
+	return r ? r : store_leaf(b, ntcp, nudp, ret_child);
+}
+
+static unsigned int half_of(const uint8_t address[16], unsigned int depth)
+{
+	return depth % 2 ? address[depth / 2] & 15 : address[depth / 2] >> 4;
+}
+
 /* Does the rule's prefix agree with `half` as half byte number `depth`? */
 static bool agrees(const struct rf_target *t, unsigned int depth, unsigned int half)
 {
-	unsigned int own = depth % 2 ? t->address[depth / 2] & 15 : t->address[depth / 2] >> 4;
+	unsigned int own = half_of(t->address, depth);
 	unsigned int bits = t->prefix - 4 * depth;
 
 	return bits >= 4 ? own == half : own >> (4 - bits) == half >> (4 - bits);
@@ -240,27 +263,187 @@ static int make_child(struct builder *b, const struct set *holds, const struct s
 	return 0;
 }
 
+/* ---- any address ------------------------------------------------------------ */
+
+static bool covers(const struct rf_target *t, const uint8_t address[16])
+{
+	for (unsigned int depth = 0; 4 * depth < t->prefix; depth++)
+		if (!agrees(t, depth, half_of(address, depth)))
+			return false;
+	return true;
+}
+
+/* Is it the first of two verdicts that is told where both have to allow? */
+static bool outweighs(uint8_t a, uint16_t a_rule, uint8_t b, uint16_t b_rule)
+{
+	static const uint8_t weights[RF_NET_VERDICTS] = {
+		[RF_NET_ALLOW] = 0,
+		[RF_NET_DEFAULT] = 1,
+		[RF_NET_DENY] = 2,
+		[RF_NET_FORBID] = 3,
+	};
+
+	if (weights[a] != weights[b])
+		return weights[a] > weights[b];
+	return a != RF_NET_ALLOW && a_rule > b_rule;
+}
+
+/* The list from `from` on, the ports of one protocol, becomes what it and `more` allow. */
+static int combine(struct builder *b, size_t from, const struct rf_port *more, size_t nmore)
+{
+	size_t i = from, k = 0, n = 0, most = b->nlist - from + nmore;
+
+	b->work += most;
+	if (b->work > RF_NET_WORK_MAX)
+		return -E2BIG;
+	if (rf_grow(&b->both, &b->both_capacity, most, sizeof(*b->both)) ||
+	    rf_grow(&b->list, &b->list_capacity, from + most, sizeof(*b->list)))
+		return -ENOMEM;
+	while (i < b->nlist && k < nmore) {
+		const struct rf_port *x = &b->list[i], *y = &more[k];
+		struct rf_port entry = *x;
+
+		entry.last = x->last < y->last ? x->last : y->last;
+		if (outweighs(y->verdict, y->rule, x->verdict, x->rule)) {
+			entry.verdict = y->verdict;
+			entry.rule = y->rule;
+		}
+		if (outweighs(y->audited, y->audited_rule, x->audited, x->audited_rule)) {
+			entry.audited = y->audited;
+			entry.audited_rule = y->audited_rule;
+		}
+		append(b->both, &n, &entry);
+		i += x->last == entry.last;
+		k += y->last == entry.last;
+	}
+	memcpy(b->list + from, b->both, n * sizeof(*b->both));
+	b->nlist = from + n;
+	return 0;
+}
+
+/* Combine the list from `from` on with each leaf from `child` on. */
+static int combine_all(struct builder *b, size_t from, uint8_t protocol, uint32_t child)
+{
+	int r = 0;
+
+	if (child & RF_NODE_LEAF) {
+		const struct rf_leaf *leaf = &b->net.leaves[child & ~RF_NODE_LEAF];
+		bool udp = protocol == RF_UDP;
+
+		if (b->taken[child & ~RF_NODE_LEAF])
+			return 0;
+		b->taken[child & ~RF_NODE_LEAF] = true;
+		return combine(b, from, b->net.ports + leaf->first + (udp ? leaf->ntcp : 0),
+			       udp ? leaf->nudp : leaf->ntcp);
+	}
+	for (unsigned int half = 0; !r && half < 16; half++)
+		r = combine_all(b, from, protocol, b->net.nodes[child][half]);
+	return r;
+}
+
+/* What holds for `address`, and allows no more than each address below its first `bits`. */
+static int make_any(struct builder *b, const struct set *all, const uint8_t address[16],
+		    unsigned int bits, uint32_t *ret_child)
+{
+	_cleanup_free_ uint32_t *items = malloc((all->n + 1) * sizeof(*items));
+	struct set own = {items, 0};
+	uint32_t below = b->net.root;
+	uint16_t n[2];
+	int r = items ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !r && i < all->n; i++)
+		if (covers(&b->policy->net[all->items[i]].target, address))
+			own.items[own.n++] = all->items[i];
+	for (unsigned int depth = 0; depth < bits / 4 && !(below & RF_NODE_LEAF); depth++)
+		below = b->net.nodes[below][half_of(address, depth)];
+	b->nlist = 0;
+	for (unsigned int i = 0; !r && i < 2; i++) {
+		size_t from = b->nlist;
+
+		free(b->taken);
+		b->taken = calloc(b->net.nleaves, sizeof(*b->taken));
+		r = b->taken ? add_ranges(b, &own, i ? RF_UDP : RF_TCP, &n[i]) : -ENOMEM;
+		if (!r)
+			r = combine_all(b, from, i ? RF_UDP : RF_TCP, below);
+		n[i] = b->nlist - from;
+	}
+	return r ? r : store_leaf(b, n[0], n[1], ret_child);
+}
+
+/* Let the one address lead to a leaf. */
+static int graft(struct rf_net *net, const uint8_t address[16], uint32_t leaf)
+{
+	uint32_t parent = 0, child = net->root;
+
+	for (unsigned int depth = 0; child != leaf && depth < RF_NODE_STEPS; depth++) {
+		if (child & RF_NODE_LEAF) {
+			if (rf_grow(&net->nodes, &net->nodes_capacity, net->nnodes + 1,
+				    sizeof(*net->nodes)))
+				return -ENOMEM;
+			for (unsigned int half = 0; half < 16; half++)
+				net->nodes[net->nnodes][half] = child;
+			child = net->nnodes++;
+			if (depth)
+				net->nodes[parent][half_of(address, depth - 1)] = child;
+			else
+				net->root = child;
+		}
+		parent = child;
+		child = net->nodes[parent][half_of(address, depth)];
+	}
+	if (child != leaf)
+		net->nodes[parent][half_of(address, RF_NODE_STEPS - 1)] = leaf;
+	return 0;
+}
+
+/*
+ * An inet6 socket gets from :: to the loopback of IPv6, or of IPv4 if it is bound to that,
+ * as the kernels of today have it. To ask for every address is to depend on neither.
+ */
+static int add_any(struct builder *b, const struct set *all)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff}, v6[16];
+	uint32_t v4_leaf, v6_leaf;
+	int r;
+
+	r = make_any(b, all, v4, 96, &v4_leaf);
+	if (!r)
+		r = make_any(b, all, v6, 0, &v6_leaf);
+	if (!r)
+		r = graft(&b->net, v4, v4_leaf);
+	return r ? r : graft(&b->net, v6, v6_leaf);
+}
+
 int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net *ret_net)
 {
-	_cleanup_free_ uint32_t *items = malloc((2 * policy->nnet + 1) * sizeof(*items));
-	struct set holds = {items, 0}, pending = {0};
+	_cleanup_free_ uint32_t *items = malloc((3 * policy->nnet + 1) * sizeof(*items));
+	struct set holds = {items, 0}, pending = {0}, all = {0};
 	struct builder b = {.policy = policy};
 	int r = 0;
 
 	if (!items)
 		return -ENOMEM;
 	pending.items = items + policy->nnet;
+	all.items = pending.items + policy->nnet;
 	for (size_t i = 0; i < policy->nnet; i++) {
-		struct set *set = policy->net[i].target.prefix ? &pending : &holds;
+		const struct rf_target *t = &policy->net[i].target;
+		struct set *set = t->prefix ? &pending : &holds;
 
-		if (policy->nrules + 1 + i != without)
+		if (policy->nrules + 1 + i == without)
+			continue;
+		all.items[all.n++] = i;
+		if (!rf_target_is_any(t))
 			set->items[set->n++] = i;
 	}
 	if (policy->nnet)
 		r = make_child(&b, &holds, &pending, 0, &b.net.root);
+	if (policy->nnet && !r)
+		r = add_any(&b, &all);
 	free(b.list);
 	free(b.edges);
 	free(b.slots);
+	free(b.both);
+	free(b.taken);
 	if (r) {
 		rf_net_done(&b.net);
 		return r;

@@ -102,6 +102,9 @@ static bool line_for_address(struct rf_text *line, const json_t *event, const ch
 	const char *protocol = text_of(event, "proto");
 	char port[32];
 
+	/* Only an allow of every address is one of these. */
+	if (!strcmp(address, "0.0.0.0") || !strcmp(address, "::"))
+		return false;
 	snprintf(port, sizeof(port), ":%lld",
 		 (long long)json_integer_value(json_object_get(event, "port")));
 	add(line, "- {allow: connect, to: [\"");

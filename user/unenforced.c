@@ -9,9 +9,6 @@ const struct rf_unenforced rf_unenforced[] = {
 	{"source routes",
 	 "IP options, IPv6 routing headers and source addresses in control messages "
 	 "are not judged: they can lead a packet elsewhere than to its address"},
-	{"any address",
-	 "0.0.0.0 and :: lead to this host: by an interface that a socket is bound to, or that it is "
-	 "given meanwhile, to each address of the host, also to one that is denied"},
 	{"names", "a file can be deleted, renamed, linked or made a directory, link, pipe or "
 		  "device wherever the user may do so; only opening is judged"},
 	{"creating by open", "an open that is denied because it would make a file leaves the file "
