@@ -97,7 +97,7 @@ static void test_net(void **state)
 
 static void test_image_text(void **state)
 {
-	static const char *const lines[] = {"version 2, ", "start 1, detached 0x1f\n",
+	static const char *const lines[] = {"version 3, ", "start 1, detached 0x1f\n",
 					    " states (",   "5 rules at word",
 					    "network: ",   NULL};
 	struct rf_diags diags = {0};
