@@ -636,7 +636,7 @@ int main(int argc, char **argv)
 		{"chroot", 2, act_chroot},	 {"pivot_root", 3, act_pivot_root},
 		{"loop", 3, act_loop},		 {"files", 3, act_files},
 		{"flood", 3, act_flood},	 {"net", 4, act_net},
-		{"again", 5, act_again},	 {"bound", 4, act_bound},
+		{"again", 5, act_again},	 {"bound", 5, act_bound},
 		{"socket", 3, act_socket},	 {"netlink", 1, act_netlink},
 		{"moves", -4, act_moves},	 {"opens", -2, act_opens},
 		{"flips", 4, act_flips},	 {"fsopen", 2, act_fsopen},

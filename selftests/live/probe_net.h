@@ -319,18 +319,33 @@ static int act_again(char **args)
 	return result(way_connect(fd, &second));
 }
 
-/* bound PROTO OWN ADDRESS PORT: connect from the address OWN */
+static int give_interface(int fd, const char *how, const char *name)
+{
+	uint32_t index = htonl(if_nametoindex(name));
+
+	if (!strcmp(how, "unicast-if"))
+		return setsockopt(fd, IPPROTO_IP, IP_UNICAST_IF, &index, sizeof(index));
+	return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, (socklen_t)strlen(name));
+}
+
+/*
+ * bound WAY PROTO OWN ADDRESS PORT: connect, or sendto, from the address OWN; or by the
+ * interface host0, with "unicast-if" or "bind-to-device" as OWN
+ */
 static int act_bound(char **args)
 {
 	struct peer own, peer;
 	int fd;
 
-	if (!peer_of(args[1], "0", &own) || !peer_of(args[2], args[3], &peer))
+	if (!peer_of(args[3], args[4], &peer))
 		return not_attempted("address");
-	fd = socket_of(own.family, args[0]);
-	if (fd < 0 || bind(fd, &own.address.any, own.size) < 0)
+	fd = socket_of(peer.family, args[1]);
+	if (fd < 0)
+		return not_attempted("socket");
+	if (peer_of(args[2], "0", &own) ? bind(fd, &own.address.any, own.size) < 0
+					: give_interface(fd, args[2], "host0") < 0)
 		return not_attempted("bind");
-	return result(way_connect(fd, &peer));
+	return result(strcmp(args[0], "connect") ? way_sendto(fd, &peer) : way_connect(fd, &peer));
 }
 
 /* socket FAMILY TYPE PROTOCOL, as numbers */
