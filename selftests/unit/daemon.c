@@ -366,10 +366,6 @@ static void policy(void **state)
 	refused(other, json_pack("{s:s, s:s}", "op", "images", "session", "other"), -ENOENT);
 	refused(other, json_pack("{s:s}", "op", "images"), -EPROTO);
 	said("images: of which session?");
-	fake_fail("get_image", -EIO, 0);
-	refused(other, json_pack("{s:s, s:s}", "op", "images", "session", name), -EIO);
-	said("cannot read the images of the session's policies: ");
-	fake.fail = NULL;
 	rf_client_close(other);
 	rf_client_close(client);
 }
