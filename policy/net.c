@@ -403,7 +403,7 @@ static int graft(struct rf_net *net, const uint8_t address[16], uint32_t leaf)
 static int add_any(struct builder *b, const struct set *all)
 {
 	static const uint8_t v4[16] = {[10] = 0xff, [11] = 0xff}, v6[16];
-	uint32_t v4_leaf, v6_leaf;
+	uint32_t v4_leaf = 0, v6_leaf = 0;
 	int r;
 
 	r = make_any(b, all, v4, 96, &v4_leaf);

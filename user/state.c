@@ -270,8 +270,8 @@ int rf_session_images_add(int dir, uint64_t id, const void *image)
 	const size_t size = ((const struct rf_image *)image)->size;
 	_cleanup_free_ char *known = NULL;
 	_cleanup_fd_ int fd = -1;
-	void *images;
-	size_t end, at, n;
+	void *images = NULL;
+	size_t end = 0, at, n;
 	int err = rf_session_images_load(dir, id, &images, &end);
 
 	if (err)
