@@ -314,7 +314,8 @@ static void test_rights(void **state)
 		     "  - { allow: delete, paths: [/m], audit: true }\n" /* 7 */
 		     "network:\n  - { allow: connect, to: [\"*\"] }\n" /* 8 */
 		     "  - { deny: connect, to: [10.0.0.0/8] }\n"
-		     "  - { deny: connect, to: [12.0.0.0/8], audit: true }\n"; /* 10 */
+		     "  - { deny: connect, to: [12.0.0.0/8], audit: true }\n" /* 10 */
+		     "  - { deny: connect, to: [\"13.0.0.0/8:2\"] }\n";
 	static const struct {
 		const char *op, *object;
 		struct {
@@ -336,6 +337,9 @@ static void test_rights(void **state)
 		{"connect", "10.0.0.1:1", {{RF_NET_CONNECT, RF_NET_CONNECT, 9, 8, 0}}},
 		{"connect", "11.0.0.1:1", {{RF_NET_CONNECT, 0, 8, 0, 0}}},
 		{"connect", "12.0.0.1:1", {{RF_NET_CONNECT, 0, 8, 0, 10}}},
+		/* Any address: the last rule that denies one, and without it the one before. */
+		{"connect", "0.0.0.0:2", {{RF_NET_CONNECT, RF_NET_CONNECT, 11, 9, 0}}},
+		{"connect", "[::]:1", {{RF_NET_CONNECT, RF_NET_CONNECT, 9, 8, 0}}},
 	};
 	struct rf_policy *policy = NULL;
 	struct rf_arena arena = {0};

@@ -345,7 +345,7 @@ static void test_any(void **state)
 		{"0.0.0.0:92", 0}, /* an allow of itself opens nothing */
 		{"[::]:92", 0},
 		{"0.0.0.0:93", -13}, /* a deny of itself denies */
-		{"[::]:93", -13}, /* which is an address, too */
+		{"[::]:93", -13}, /* and so does that of :: */
 		{"[::]:94", -13},
 		{"0.0.0.0:94", 5},
 		{"0.0.0.0:95", -15}, /* the last deny */
