@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a session may tell and make (struct rf_meter): the count of equal acts, the budget
- * of a ring, and the count of its file systems. Tasks of the session do this at the same time on all CPUs, and any of them may be
- * preempted in the middle, so each change is one compare-and-swap. Compiled for BPF and for
- * the tests on the host.
+ * What a session may tell and make (struct rf_meter): the count of equal acts, the budget of
+ * a ring, and the count of its file systems. Tasks of the session do this at the same time on
+ * all CPUs, and any of them may be preempted in the middle, so each change is one
+ * compare-and-swap. Compiled for BPF and for the tests on the host.
  */
 #ifndef RF_BPF_METER_H
 #define RF_BPF_METER_H
