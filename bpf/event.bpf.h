@@ -420,31 +420,35 @@ __noinline int report(__u32 slot, __u64 id, __u8 op, __u8 want, __u8 reason)
 	return 0;
 }
 
+/* The answer of a hook whose task is in a session but has no label: `err`, in every mode. */
+static __always_inline int answer_unlabelled(__u32 slot, __u8 op, __u8 want, int err)
+{
+	struct rf_session *session;
+
+	session = bpf_map_lookup_elem(&sessions, &slot);
+	if (session)
+		report(slot, READ_ONCE(session->id), op, want, RF_REASON_NO_STORAGE);
+	return err;
+}
+
 /*
  * How each hook begins: the label of the current task. NULL: that is all, the hook returns
  * what *ret_answer says, 0 outside every session and `err` of a task that is in a session but
- * has no label and cannot get one.
+ * has no label and cannot get one. `want` is evaluated only then: this is on every way, also outside.
  */
-static __always_inline struct rf_label *hook_label(__u8 op, __u8 want, int err, int *ret_answer)
-{
-	struct rf_label *label = NULL;
-	struct rf_session *session;
-	__u32 slot = 0;
-
-	*ret_answer = 0;
-	switch (label_current(&label, &slot)) {
-	case RF_OUTSIDE:
-		return NULL;
-	case RF_UNLABELLABLE:
-		*ret_answer = err;
-		session = bpf_map_lookup_elem(&sessions, &slot);
-		if (session)
-			report(slot, READ_ONCE(session->id), op, want, RF_REASON_NO_STORAGE);
-		return NULL;
-	case RF_LABELLED:
-		break;
-	}
-	return label;
-}
+#define hook_label(op, want, err, ret_answer)                                                      \
+	({                                                                                         \
+		struct rf_label *label_ = NULL;                                                    \
+		__u32 slot_ = 0;                                                                   \
+		enum rf_found found_ = label_current(&label_, &slot_);                             \
+                                                                                                   \
+		*(ret_answer) = 0;                                                                 \
+		if (found_ != RF_LABELLED) {                                                       \
+			if (found_ != RF_OUTSIDE)                                                  \
+				*(ret_answer) = answer_unlabelled(slot_, op, want, err);           \
+			label_ = NULL;                                                             \
+		}                                                                                  \
+		label_;                                                                            \
+	})
 
 #endif

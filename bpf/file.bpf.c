@@ -56,12 +56,14 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 
 	if (ret)
 		return ret;
-	want = open_rights(file);
-	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
-	if (!label || is_layer_of_overlay(file))
+	label = hook_label(RF_OP_OPEN, open_rights(file), -EACCES, &ret);
+	if (!label)
 		return ret;
-	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
+	want = open_rights(file);
 	word = label_word(label);
+	if (is_known_allowed(&file->f_path, file->f_inode, want, word) || is_layer_of_overlay(file))
+		return 0;
+	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	judge_object(label, &file->f_path, file->f_inode, want, word);
 	judge_terminal(label, file, word);
 	return answer(label, word, op);

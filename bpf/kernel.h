@@ -17,6 +17,7 @@
 #include <bpf/bpf_tracing.h>
 
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
 #define barrier() asm volatile("" ::: "memory")
 
 #define EPERM 1
@@ -233,8 +234,11 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct bpf_local_storage;
+
 struct task_struct {
 	struct task_struct *group_leader;
+	struct bpf_local_storage *bpf_storage;
 	struct pid *thread_pid;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
@@ -268,6 +272,10 @@ struct sk_buff {
 	unsigned char *data;
 };
 
+struct seqcount {
+	unsigned int sequence;
+};
+
 struct seq_file;
 
 struct bpf_iter_meta {
@@ -284,5 +292,15 @@ struct bpf_iter__task_file {
 };
 
 #pragma clang attribute pop
+
+/*
+ * Reads through what this returns need no helper: kernels since 6.2, which can be told from
+ * older ones by another thing that is new there.
+ */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
+enum bpf_func_id___6_2 { BPF_FUNC_cgrp_storage_get___6_2 = 210 };
+#define has_rdonly_cast()                                                                          \
+	bpf_core_enum_value_exists(enum bpf_func_id___6_2, BPF_FUNC_cgrp_storage_get___6_2)
 
 #endif

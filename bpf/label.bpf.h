@@ -78,11 +78,13 @@ static __always_inline enum rf_found label_current(struct rf_label **ret_label, 
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct rf_session *session;
-	struct rf_label *label;
+	struct rf_label *label = NULL;
 	__u32 slot1, slot;
 	__u64 cgroup;
 
-	label = bpf_task_storage_get(&labels, task, 0, 0);
+	/* Most tasks have no storage at all, which is found out sooner than by a call. */
+	if (task->bpf_storage)
+		label = bpf_task_storage_get(&labels, task, 0, 0);
 	if (label && label->session) {
 		*ret_label = label;
 		*ret_slot = label->slot;

@@ -23,7 +23,7 @@ struct rf_cached {
 	__u64 word; /* of the session; 0: empty */
 	__u64 dentry, parent; /* addresses */
 	__u64 parent_ino;
-	__u32 hash, len; /* of the name */
+	__u64 hash_len; /* of the name */
 	__u32 parent_generation;
 	__u32 sequence; /* of rename_lock */
 	__u32 epoch; /* see RF_CACHE_EPOCH */
@@ -82,12 +82,12 @@ struct {
 } labels SEC(".maps");
 
 /*
- * Read and written under the lock, since tasks of several sessions use a file at the same
- * time. Three ways, so that with the kernel's own part it takes 256 bytes.
+ * Written under the lock, since tasks of several sessions use a file at the same time; read
+ * without it. Three ways, so that with the kernel's own part it takes 256 bytes.
  */
 struct rf_cache {
 	struct bpf_spin_lock lock;
-	__u32 pad;
+	__u32 changes; /* odd while it is written */
 	struct rf_cached way[3];
 };
 

@@ -219,10 +219,16 @@ extern const void rename_lock __ksym __weak;
 /* The sequence of rename_lock: it changes, and is odd meanwhile, whenever a name moves. */
 static __always_inline __u32 moves(void)
 {
+	const struct seqcount *count;
 	__u32 sequence = 1;
 
-	if (&rename_lock)
-		bpf_probe_read_kernel(&sequence, sizeof(sequence), &rename_lock);
+	if (!&rename_lock)
+		return sequence;
+	if (has_rdonly_cast()) {
+		count = bpf_rdonly_cast(&rename_lock, bpf_core_type_id_kernel(struct seqcount));
+		return READ_ONCE(count->sequence);
+	}
+	bpf_probe_read_kernel(&sequence, sizeof(sequence), &rename_lock);
 	return sequence;
 }
 
@@ -481,6 +487,13 @@ static __always_inline bool is_system_node(struct super_block *sb)
 	return sb->s_magic == DEVPTS_SUPER_MAGIC || has_type(sb, TYPE_DEVTMPFS);
 }
 
+/* Is `want` on the object of `path` known to be allowed under the word? Then there is nothing to tell. */
+static __always_inline bool is_known_allowed(const struct path *path, struct inode *keeper,
+					     __u8 want, __u64 word)
+{
+	return cache_allows(path->dentry, keeper, word, moves(), want);
+}
+
 /*
  * Judge `want` on the object of `path` under the label's session's word, into walk->verdict.
  * `keeper` is the path's inode, as the verifier trusts it: what is found out is kept there.
@@ -507,10 +520,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	walk->slot = label->slot;
 	walk->key.policy = RF_WORD_POLICY(word);
 	walk->before = moves();
-	if (cache_begin(walk, dentry, inode, keeper) && cache_allows(walk, keeper)) {
-		rf_verdict_allow(&walk->verdict);
-		return;
-	}
+	cache_begin(walk, dentry, inode, keeper);
 	if (walk_up(walk, dentry)) {
 		judge_walk(walk);
 		if (!(walk->before & 1) && moves() == walk->before) {
