@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#define RF_ABI_VERSION 6
+#define RF_ABI_VERSION 7
 
 /* Limits. At each of them a session is denied, never let through. */
 #define RF_MAX_SESSIONS 4096 /* session slots */
@@ -138,6 +138,14 @@ struct rf_session {
 #define RF_CGROUP_SLOT1(word) ((__u32)((word) >> 22) & 0x1fff)
 #define RF_CGROUP_BUT_SLOT(word) ((word) & ~(0x1fffull << 22))
 
+/*
+ * Which inode numbers may be those of anchors: the bit of the number in rf_global.anchored is set
+ * before the anchor is there, so most objects on the way up need no look-up.
+ */
+#define RF_ANCHORED_BITS 17
+#define RF_ANCHORED_WORDS (1 << (RF_ANCHORED_BITS - 6))
+#define RF_ANCHORED_BIT(ino) ((__u64)(ino) * 0x9e3779b97f4a7c15ull >> (64 - RF_ANCHORED_BITS))
+
 /* The programs' global data (map `global`), shared through a mapping. */
 struct rf_global {
 	__u32 abi; /* RF_ABI_VERSION */
@@ -148,6 +156,7 @@ struct rf_global {
 	__u64 cgroups[RF_CGROUPS];
 	__u32 last_super; /* the last number given to a file system */
 	__u32 pad;
+	__u64 anchored[RF_ANCHORED_WORDS];
 };
 
 /*
@@ -463,7 +472,7 @@ struct rf_event {
 RF_ASSERT("slots fit a cgroup's word", RF_MAX_SESSIONS < 0x1fff);
 RF_ASSERT("ids fit a cgroup's word", RF_CGROUP_BITS + 22 == 32);
 RF_ASSERT("session", sizeof(struct rf_session) == 32);
-RF_ASSERT("global", sizeof(struct rf_global) == 48 + 8 * RF_CGROUPS);
+RF_ASSERT("global", sizeof(struct rf_global) == 48 + 8 * (RF_CGROUPS + RF_ANCHORED_WORDS));
 RF_ASSERT("meter", sizeof(struct rf_meter) == 16 + RF_STREAMS * 8 * (1 + RF_REPEATS));
 RF_ASSERT("anchor key", sizeof(struct rf_anchor_key) == 32);
 RF_ASSERT("anchor", sizeof(struct rf_anchor) == 32);

@@ -148,7 +148,7 @@ int BPF_PROG(rf_socket_create, int family, int type, int protocol, int kern, int
 /* The kernel's own, as a network file system's. A session cannot get hold of one. */
 static __always_inline bool is_kernels(struct sock *sk)
 {
-	return BPF_CORE_READ_BITFIELD_PROBED(sk, sk_kern_sock);
+	return BPF_CORE_READ_BITFIELD(sk, sk_kern_sock);
 }
 
 /*

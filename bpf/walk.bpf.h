@@ -424,7 +424,12 @@ __noinline int judge_slowly(struct rf_walk *walk)
 static __always_inline struct rf_anchor *anchor_of(struct rf_anchor_key *key,
 						   const struct inode *inode)
 {
+	__u64 bit;
+
 	key->ino = inode->i_ino;
+	bit = RF_ANCHORED_BIT(key->ino);
+	if (!(READ_ONCE(global.anchored[bit / 64]) >> (bit % 64) & 1))
+		return NULL;
 	key->generation = inode->i_generation;
 	return bpf_map_lookup_elem(&anchors, key);
 }

@@ -899,6 +899,8 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 	if (i == RF_ANCHOR_NAMES)
 		return -ENOSPC;
 	anchor.name[i] = word;
+	__atomic_fetch_or(&kernel->global->anchored[RF_ANCHORED_BIT(key.ino) / 64],
+			  1ull << RF_ANCHORED_BIT(key.ino) % 64, __ATOMIC_SEQ_CST);
 	if (bpf_map_update_elem(kernel->maps[MAP_ANCHORS], &key, &anchor, BPF_ANY) < 0)
 		return errno == E2BIG ? -ENOSPC : -errno;
 	*ret_name = i;
@@ -908,16 +910,20 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 int rf_kernel_drop_anchors(struct rf_kernel *kernel, uint64_t policy)
 {
 	struct rf_anchor_key key, next;
-	bool more;
+	bool more, others = false;
 
 	more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], NULL, &next) == 0;
 	while (more) {
 		key = next;
 		more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], &key, &next) == 0;
-		if (key.policy == policy &&
-		    bpf_map_delete_elem(kernel->maps[MAP_ANCHORS], &key) < 0 && errno != ENOENT)
+		if (key.policy != policy)
+			others = true;
+		else if (bpf_map_delete_elem(kernel->maps[MAP_ANCHORS], &key) < 0 &&
+			 errno != ENOENT)
 			return -errno;
 	}
+	if (!others)
+		memset(kernel->global->anchored, 0, sizeof(kernel->global->anchored));
 	return 0;
 }
 
