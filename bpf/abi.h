@@ -144,7 +144,7 @@ struct rf_session {
  */
 #define RF_ANCHORED_BITS 17
 #define RF_ANCHORED_WORDS (1 << (RF_ANCHORED_BITS - 6))
-#define RF_ANCHORED_BIT(ino) ((__u64)(ino) * 0x9e3779b97f4a7c15ull >> (64 - RF_ANCHORED_BITS))
+#define RF_ANCHORED_BIT(ino) ((__u64)(ino)*0x9e3779b97f4a7c15ull >> (64 - RF_ANCHORED_BITS))
 
 /* The programs' global data (map `global`), shared through a mapping. */
 struct rf_global {

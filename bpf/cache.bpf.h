@@ -40,7 +40,8 @@ static __always_inline void cache_begin(struct rf_walk *walk, const struct dentr
 	key->dentry = (__u64)dentry;
 	key->parent = (__u64)parent;
 	key->parent_ino = parent_inode->i_ino;
-	key->hash_len = dentry->d_name.hash_len;
+	key->hash = dentry->d_name.hash;
+	key->len = dentry->d_name.len;
 	key->parent_generation = parent_inode->i_generation;
 	key->sequence = walk->before;
 	key->epoch = RF_CACHE_EPOCH(bpf_jiffies64());
@@ -51,7 +52,7 @@ static __always_inline void cache_begin(struct rf_walk *walk, const struct dentr
 static __always_inline bool is_same_way(const struct rf_cached *a, const struct rf_cached *b)
 {
 	return a->word == b->word && a->dentry == b->dentry && a->parent == b->parent &&
-	       a->parent_ino == b->parent_ino && a->hash_len == b->hash_len &&
+	       a->parent_ino == b->parent_ino && a->hash == b->hash && a->len == b->len &&
 	       a->parent_generation == b->parent_generation && a->sequence == b->sequence &&
 	       a->epoch == b->epoch;
 }
@@ -64,8 +65,8 @@ static __always_inline bool is_way_to(const struct rf_cached *way, const struct 
 	const struct inode *inode;
 
 	if (way->word != word || way->dentry != (__u64)dentry || way->sequence != sequence ||
-	    way->epoch != RF_CACHE_EPOCH(bpf_jiffies64()) ||
-	    way->hash_len != dentry->d_name.hash_len)
+	    way->epoch != RF_CACHE_EPOCH(bpf_jiffies64()) || way->hash != dentry->d_name.hash ||
+	    way->len != dentry->d_name.len)
 		return false;
 	parent = dentry->d_parent;
 	if (way->parent != (__u64)parent)

@@ -23,7 +23,7 @@ struct rf_cached {
 	__u64 word; /* of the session; 0: empty */
 	__u64 dentry, parent; /* addresses */
 	__u64 parent_ino;
-	__u64 hash_len; /* of the name */
+	__u32 hash, len; /* of the name */
 	__u32 parent_generation;
 	__u32 sequence; /* of rename_lock */
 	__u32 epoch; /* see RF_CACHE_EPOCH */
