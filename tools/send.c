@@ -127,15 +127,20 @@ bool load_audit(const struct load *load)
 int load_names(struct load *load, struct rf_diags *diags)
 {
 	size_t first = diags->n;
+	const struct rlimit most = {RF_MAX_ANCHORS, RF_MAX_ANCHORS};
 	struct rlimit files;
 	int r;
 
-	/* A descriptor for each name. */
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+	/* A descriptor for each name. Root may have more than its limit. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+	    (files.rlim_max >= most.rlim_max || setrlimit(RLIMIT_NOFILE, &most) < 0)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
 	r = rf_names_collect(load->policy, load->image, &load->planter, diags, &load->names);
+	if (r == -EMFILE || r == -ENFILE)
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, "raise the limit of open files (ulimit -Hn)",
+			"the policy names more files than can be open at once");
 	sum_up_notes(diags, first);
 	return r;
 }
