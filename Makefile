@@ -240,7 +240,6 @@ mutants: ## break the decision code, switch each BPF program off: a test must no
 	$(Q)selftests/mutants-live
 
 bench: all tests ## measure; figures in selftests/bench/RESULTS.md
-	$(Q)test -x selftests/bench/run || { echo "make: there is no benchmark in this version" >&2; exit 1; }
 	$(Q)selftests/bench/run
 
 demo: deps ## the story: a confined session, two attacks, the trail
