@@ -58,8 +58,10 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 		return ret;
 	want = open_rights(file);
 	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
-	if (!label || is_layer_of_overlay(file))
+	if (!label)
 		return ret;
+	if (RF_GUARD(is_layer_of_overlay(file)))
+		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);
 	judge_object(label, &file->f_path, file->f_inode, want, word);

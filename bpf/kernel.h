@@ -19,6 +19,12 @@
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #define barrier() asm volatile("" ::: "memory")
 
+/*
+ * Marks the condition of an early return. selftests/mutants-live switches each off in turn: a
+ * live test must notice.
+ */
+#define RF_GUARD(condition) (condition)
+
 #define EPERM 1
 #define ENOMEM 12
 #define EACCES 13

@@ -51,8 +51,8 @@ static __always_inline __u32 tty_state(const __u64 *image, __u32 mask)
 		if (!image || !walk)                                                                     \
 			return 0;                                                                        \
 		i &= RF_MAX_COMPONENTS - 1;                                                              \
-		if (i < walk->folded &&                                                                  \
-		    rf_state_allows(image->word, mask, state, walk->verdict.want)) {                     \
+		if (RF_GUARD(i < walk->folded &&                                                         \
+			     rf_state_allows(image->word, mask, state, walk->verdict.want))) {           \
 			walk->reason = RF_REASON_FOLDED;                                                 \
 			return 0;                                                                        \
 		}                                                                                        \
@@ -105,7 +105,7 @@ static __always_inline __u32 tty_state(const __u64 *image, __u32 mask)
 		word = own ? walk->own[i] : walk->anchor[i];                                             \
 		state = RF_NAME_STATE(word);                                                             \
 		/* Reused while it was read: the policy is gone. */                                      \
-		if (RF_NAME_POLICY(word) != walk->key.policy) {                                          \
+		if (RF_GUARD(RF_NAME_POLICY(word) != walk->key.policy)) {                                \
 			rf_verdict_fail(&walk->verdict, RF_REASON_RACED);                                \
 			return 0;                                                                        \
 		}                                                                                        \
@@ -258,10 +258,10 @@ static __always_inline bool known_root(struct rf_walk *walk, struct dentry *dent
 	struct rf_made *maker;
 
 	/* An inode that was opened by its handle may have no parent yet, which makes it no root. */
-	if (BPF_CORE_READ(sb, s_root) != dentry)
+	if (RF_GUARD(BPF_CORE_READ(sb, s_root) != dentry))
 		return false;
 	maker = bpf_map_lookup_elem(&made, &address);
-	if (maker && maker->session == walk->session) {
+	if (RF_GUARD(maker && maker->session == walk->session)) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
@@ -367,8 +367,11 @@ static __always_inline bool is_given(const struct rf_walk *walk)
 	__u32 slot = walk->slot;
 
 	session = bpf_map_lookup_elem(&sessions, &slot);
-	return session && session->mnt_ns && BPF_CORE_READ(mount, mnt_ns) &&
-	       BPF_CORE_READ(mount, mnt_ns, ns.inum) == session->mnt_ns;
+	if (!session || !session->mnt_ns || !BPF_CORE_READ(mount, mnt_ns))
+		return false;
+	if (RF_GUARD(BPF_CORE_READ(mount, mnt_ns, ns.inum) != session->mnt_ns))
+		return false;
+	return true;
 }
 
 /* All that can be done to find the object's names. */
@@ -440,7 +443,7 @@ static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *d
 	walk->n = walk->folded = 0;
 	walk->named = false;
 	walk->own[0] = walk->own[1] = walk->own[2] = walk->own[3] = 0;
-	if (is_detached(sb->s_flags, sb->s_magic)) {
+	if (RF_GUARD(is_detached(sb->s_flags, sb->s_magic))) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
@@ -494,7 +497,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	__u32 i, type;
 
 	rf_verdict_begin(&walk->verdict, want);
-	if (!word) {
+	if (RF_GUARD(!word)) {
 		walk->n = 0;
 		walk->place = RF_NOWHERE;
 		rf_verdict_fail(&walk->verdict, RF_REASON_ENDED);
@@ -513,7 +516,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	}
 	if (walk_up(walk, dentry)) {
 		judge_walk(walk);
-		if (!(walk->before & 1) && moves() == walk->before) {
+		if (!RF_GUARD(walk->before & 1 || moves() != walk->before)) {
 			cache_end(walk, keeper);
 			goto judged;
 		}
@@ -526,8 +529,8 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	return;
 judged:
 	type = READ_ONCE(inode->i_mode) & S_IFMT;
-	if ((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing && !walk->named &&
-	    !is_system_node(inode->i_sb))
+	if (RF_GUARD((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing &&
+		     !walk->named && !is_system_node(inode->i_sb)))
 		rf_verdict_fail(&walk->verdict, RF_REASON_DEVICE);
 }
 
