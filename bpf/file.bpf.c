@@ -38,7 +38,7 @@ static __always_inline __u8 open_rights(const struct file *file)
 
 /*
  * An overlay's file in its layer, opened under the overlay's path (kernels before 6.7): that
- * path has been judged for the overlay's own file.
+ * path has been judged for the overlay's own file, and its verdict would be the same.
  */
 static __always_inline bool is_layer_of_overlay(const struct file *file)
 {
@@ -58,10 +58,8 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 		return ret;
 	want = open_rights(file);
 	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
-	if (!label)
+	if (!label || is_layer_of_overlay(file))
 		return ret;
-	if (RF_GUARD(is_layer_of_overlay(file)))
-		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);
 	judge_object(label, &file->f_path, file->f_inode, want, word);
