@@ -550,9 +550,11 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 					      "name what it leads to, as in /proc/*/environ", diags)
 			       : 0;
 	if (r < 0 || !found.real) {
-		if (literal)
+		if (literal && (r == -ENOENT || r == -ENOTDIR))
+			names->absent++;
+		else if (literal)
 			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
-				path, r == -ENOENT ? "no such path yet" : strerror(-r));
+				path, strerror(-r));
 		return 0;
 	}
 	fd = found.fd;
@@ -782,6 +784,13 @@ int rf_names_collect(const struct rf_policy *policy, const void *image,
 			r = names_add_layers(&names, &view, &mounts->items[i]);
 	if (r < 0)
 		return r;
+	/* A profile names many that few machines have. */
+	if (names.absent)
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"%zu path%s of the policy do%s not exist yet; %s hold%s by name",
+			names.absent, names.absent == 1 ? "" : "s", names.absent == 1 ? "es" : "",
+			names.absent == 1 ? "its rule" : "their rules",
+			names.absent == 1 ? "s" : "");
 	*ret_names = names;
 	names = (struct rf_names){};
 	return 0;

@@ -216,6 +216,34 @@ static void test_root_link(void **state)
 	planter.uid = 0;
 }
 
+/* What is not there is counted, what cannot be looked at is named. */
+static void test_notes(void **state)
+{
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	struct rf_names names = {0};
+	char want[100];
+	void *image;
+
+	(void)state;
+	assert_int_equal(symlink("loop", "loop"), 0);
+	image = compile(RULE("deny", "none") RULE("deny", "loop") RULE("deny", "none/x")
+				RULE("deny", "loop/x") RULE("deny", "store"),
+			&policy);
+	assert_int_equal(rf_names_collect(policy, image, &planter, &diags, &names), 0);
+	assert_int_equal(names.absent, 2);
+	assert_int_equal(diags.n, 3);
+	snprintf(want, sizeof(want),
+		 "%s/loop: Too many levels of symbolic links; the rule holds by name", root);
+	assert_string_equal(diags.items[0].message, want);
+	assert_string_equal(diags.items[2].message,
+			    "2 paths of the policy do not exist yet; their rules hold by name");
+	rf_names_done(&names);
+	free(image);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+}
+
 /* What the session may create by one mount is there in the other one. */
 static void test_mounts(void **state)
 {
@@ -253,6 +281,7 @@ int main(void)
 		cmocka_unit_test(test_planted_hard_link),
 		cmocka_unit_test(test_planted_before),
 		cmocka_unit_test(test_root_link),
+		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_mounts),
 	};
 
