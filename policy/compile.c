@@ -222,7 +222,7 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 		     struct rf_net *net)
 {
 	_cleanup_free_ bool *wins = calloc(RF_MAX_RULES + 1, sizeof(*wins));
-	_cleanup_free_ struct rf_net_lint *lint = calloc(policy->nnet + 1, sizeof(*lint));
+	_cleanup_free_ struct rf_net_lint *lint = calloc(RF_MAX_RULES + 1, sizeof(*lint));
 	int r;
 
 	if (!wins || !lint)
