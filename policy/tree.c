@@ -179,17 +179,21 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser)
 	if (strstr(context, "alias") || strstr(context, "anchor")) {
 		hint = "quote a pattern that begins with * or &";
 		mark = parser->context_mark;
+	} else if (strstr(problem, "tab character")) {
+		hint = "indent with spaces";
 	} else if (strstr(problem, "found character that cannot start any token")) {
 		hint = "indent with spaces, and quote values that begin with @, ` or %";
 	} else if (strstr(problem, "unknown escape character")) {
 		hint = "use single quotes for patterns with a backslash";
 	} else if (strstr(context, "flow")) {
-		hint = "quote patterns with { } [ ] or a comma, as in \"${WORKSPACE}\"";
+		hint = "quote patterns with { } [ ] or a comma, as in \"${WORKSPACE}\", and IPv6 "
+		       "addresses, as in \"[::1]:443\"";
 	} else if (strstr(problem, "mapping values are not allowed")) {
 		hint = "check that the lines of an item start in the same column, and quote values "
 		       "with a colon";
 	} else if (strstr(context, "block collection") || strstr(context, "block mapping")) {
-		hint = "check that the lines of an item start in the same column";
+		hint = "check that the lines of an item start in the same column, and quote what "
+		       "begins with [ or {";
 	}
 	rf_diag(b->diags, RF_ERROR, b->file, mark.line + 1, mark.column + 1, hint, "%s%s%s",
 		problem, *context ? " " : "", context);

@@ -110,6 +110,8 @@ void table_done(struct table *table);
 #define FEATURES_ENFORCED                                                                          \
 	(1u << RF_FEATURE_NETWORK | 1u << RF_FEATURE_AUDITED_RULES | 1u << RF_FEATURE_LIMITS)
 
+#define DEFAULT_POLICY "workspace-write"
+
 struct load {
 	const char *name; /* of the policy, or a path */
 	const char *user; /* --user: whose home it is; NULL: the caller's */
@@ -146,6 +148,10 @@ int load_home(struct load *load, struct rf_diags *diags);
 
 /* Note an argument of --var. False if it is not NAME=VALUE. */
 bool load_var(struct load *load, char *argument);
+/* Set the workspace, and the home if --var does. 0, or -errno with diagnostics. */
+int load_places(struct load *load, struct rf_diags *diags);
+/* The value of a variable, NULL for none; after load_places(). `env`: of the environment. */
+const char *load_variable(struct load *load, const char *name, bool env);
 /* Find, parse and compile. 0, or -errno with diagnostics. */
 int load_policy(struct load *load, struct rf_diags *diags);
 void load_done(struct load *load);

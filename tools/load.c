@@ -71,10 +71,8 @@ static const char *given(const struct load *load, const char *name)
 	return NULL;
 }
 
-static const char *variable(void *userdata, const char *name, bool env)
+const char *load_variable(struct load *load, const char *name, bool env)
 {
-	struct load *load = userdata;
-
 	if (env)
 		return getenv(name);
 	if (!strcmp(name, "WORKSPACE")) {
@@ -82,6 +80,11 @@ static const char *variable(void *userdata, const char *name, bool env)
 		return load->workspace;
 	}
 	return strcmp(name, "HOME") ? given(load, name) : load->home;
+}
+
+static const char *variable(void *userdata, const char *name, bool env)
+{
+	return load_variable(userdata, name, env);
 }
 
 static int parent(void *userdata, const char *name, const char *from, char **ret_file,
@@ -131,6 +134,26 @@ static void note_needs(const struct rf_policy *policy, struct rf_diags *diags)
 	}
 }
 
+int load_places(struct load *load, struct rf_diags *diags)
+{
+	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
+	int r;
+
+	if (load->workspace)
+		return 0;
+	if (home)
+		load->home = home;
+	if (!workspace)
+		workspace = load->folder;
+	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
+	if (load->workspace)
+		return 0;
+	r = -errno;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell the working directory: %s",
+		strerror(errno));
+	return r;
+}
+
 int load_policy(struct load *load, struct rf_diags *diags)
 {
 	const struct rf_policy_env env = {
@@ -139,23 +162,13 @@ int load_policy(struct load *load, struct rf_diags *diags)
 		.userdata = load,
 		.features = load->features,
 	};
-	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 	int r;
 
-	if (home)
-		load->home = home;
-	if (!workspace)
-		workspace = load->folder;
-	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
-	if (!load->workspace) {
-		r = -errno;
-		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell the working directory: %s",
-			strerror(errno));
+	r = load_places(load, diags);
+	if (r < 0)
 		return r;
-	}
-
 	r = rf_find_policy(load->name, NULL, load->home, &load->file, &text, &size);
 	if (r < 0) {
 		not_found(load, -r, diags);

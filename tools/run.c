@@ -19,7 +19,6 @@
 #include "user/text.h"
 #include "user/unenforced.h"
 
-#define DEFAULT_POLICY "workspace-write"
 #define SUMMARY_LINES 20 /* of different denials that are shown */
 #define SUMMARY_MAX 1000 /* that are told apart; a session may have any number */
 

@@ -278,6 +278,7 @@ struct found {
 	int fd;
 	char *real; /* where it lies */
 	bool planted; /* a link on the way may be the session's */
+	bool by_user; /* a link on the way is of the user whose session it is, who is not root */
 };
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
@@ -286,7 +287,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 	_cleanup_free_ char *rest = strdup(path), *real = strdup("/");
 	_cleanup_fd_ int at = -1;
 	unsigned int links = 0;
-	bool planted = false;
+	bool planted = false, by_user = false;
 
 	at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
 	if (at < 0)
@@ -355,6 +356,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 		by_root =
 			st.st_uid == 0 && view->planter->uid != 0 && fs.f_type != FUSE_SUPER_MAGIC;
 		planted = planted || may_plant(view, next, 1, by_root, 2);
+		by_user = by_user || (st.st_uid && st.st_uid == view->planter->uid);
 		if (target[0] == '/') {
 			close(at);
 			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
@@ -372,6 +374,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 	ret_found->fd = rf_steal_fd(&at);
 	ret_found->real = rf_steal(&real);
 	ret_found->planted = planted;
+	ret_found->by_user = by_user;
 	return 0;
 }
 
@@ -531,6 +534,22 @@ static int names_add_through(struct rf_names *names, const struct links *links, 
 	return 0;
 }
 
+/*
+ * A denied path is a link of the user's to what is not his, and would not be denied: a
+ * session may have put it where nothing was, to take that away from later ones.
+ */
+static bool takes_away(const struct view *view, const char *path, const struct found *found)
+{
+	uint8_t refused, refused_there, given;
+	struct stat st;
+
+	if (!found->by_user || fstat(found->fd, &st) < 0 || st.st_uid == view->planter->uid)
+		return false;
+	rights_at(view->image, path, &refused, &given);
+	rights_at(view->image, found->real, &refused_there, &given);
+	return refused & ~refused_there;
+}
+
 /* All names of the object that `path` leads to. `literal`: the policy writes this path. */
 static int names_add_path(struct rf_names *names, struct links *links, const struct view *view,
 			  const char *path, bool literal, struct rf_diags *diags)
@@ -550,9 +569,11 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 					      "name what it leads to, as in /proc/*/environ", diags)
 			       : 0;
 	if (r < 0 || !found.real) {
-		if (literal)
+		if (literal && (r == -ENOENT || r == -ENOTDIR))
+			names->absent++;
+		else if (literal)
 			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
-				path, r == -ENOENT ? "no such path yet" : strerror(-r));
+				path, strerror(-r));
 		return 0;
 	}
 	fd = found.fd;
@@ -566,7 +587,12 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 	if (r < 0)
 		return r;
 	if (strcmp(real, path) != 0 && !is_allowed_device(fd, image, real)) {
-		if (found.planted)
+		if (literal && takes_away(view, path, &found))
+			rf_diag(diags, RF_WARNING, NULL, 0, 0,
+				"remove the link if a session may have put it there",
+				"%s, which is denied, is a link of the user's to %s: that is denied for it, too",
+				path, real);
+		else if (found.planted)
 			rf_diag(diags, RF_WARNING, NULL, 0, 0,
 				"name the place itself if it is meant to be allowed",
 				"%s leads to %s by a link that the session may replace; an allow does not follow it",
@@ -782,6 +808,13 @@ int rf_names_collect(const struct rf_policy *policy, const void *image,
 			r = names_add_layers(&names, &view, &mounts->items[i]);
 	if (r < 0)
 		return r;
+	/* A profile names many that few machines have. */
+	if (names.absent)
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"%zu path%s of the policy do%s not exist yet; %s hold%s by name",
+			names.absent, names.absent == 1 ? "" : "s", names.absent == 1 ? "es" : "",
+			names.absent == 1 ? "its rule" : "their rules",
+			names.absent == 1 ? "s" : "");
 	*ret_names = names;
 	names = (struct rf_names){};
 	return 0;

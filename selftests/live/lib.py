@@ -373,9 +373,10 @@ def running():
 
 
 def keep_daemon():
-    """Have a daemon that stays from test to test, to the end of the file: each that comes on
-    demand loads the programs anew, which takes an emulated machine seconds."""
+    """Have a daemon that stays from test to test, to the end of the file, from the next test on: each
+    that comes on demand loads the programs anew, which takes an emulated machine seconds."""
     global _kept
+    until(lambda: daemon_pid() is None, "one on demand to leave")
     _kept = _kept or True
 
 
