@@ -143,6 +143,7 @@ struct super_block {
 	unsigned long s_flags;
 	unsigned long s_magic;
 	void *s_fs_info;
+	int s_stack_depth;
 };
 
 struct inode {

@@ -358,14 +358,21 @@ static __always_inline void walk_slowly(struct rf_walk *walk, bool crossing)
 	}
 }
 
-/* Does the object's mount hang where the session was started, where it may not mount itself? */
+/*
+ * Does the object's mount hang where the session was started, where it may not mount itself?
+ * The place of a stacked file system (overlayfs, ecryptfs) does not say what it shows: that
+ * lies in others, and kernels before 6.7 open it there under the overlay's path.
+ */
 static __always_inline bool is_given(const struct rf_walk *walk)
 {
 	struct mount *mount =
 		(struct mount *)(walk->mnt - bpf_core_field_offset(struct mount, mnt));
+	struct dentry *object = (struct dentry *)walk->object;
 	struct rf_session *session;
 	__u32 slot = walk->slot;
 
+	if (BPF_CORE_READ(object, d_inode, i_sb, s_stack_depth))
+		return false;
 	session = bpf_map_lookup_elem(&sessions, &slot);
 	return session && session->mnt_ns && BPF_CORE_READ(mount, mnt_ns) &&
 	       BPF_CORE_READ(mount, mnt_ns, ns.inum) == session->mnt_ns;

@@ -252,9 +252,8 @@ static void test_mounts(void **state)
 	snprintf(options, sizeof(options), "lowerdir=%s/doors:%s/open", root, root);
 	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
 	assert_int_equal(named(RULE("allow", "merged/in"), "store/a", "merged/in"), 'g');
-	assert_int_equal(named(CREATE("doors/**") RULE("allow", "merged/in"), "store/a",
-			       "merged/in"),
-			 'd');
+	assert_int_equal(
+		named(CREATE("doors/**") RULE("allow", "merged/in"), "store/a", "merged/in"), 'd');
 	assert_int_equal(named(CREATE("merged") RULE("allow", "doors/in"), "store/a", "doors/in"),
 			 'd');
 	assert_int_equal(umount("merged"), 0);
