@@ -80,6 +80,7 @@ static __always_inline __u8 refused_ioctl(unsigned int cmd)
 	case FS_IOC32_SETVERSION:
 	case EXT4_IOC_SETVERSION:
 	case EXT4_IOC32_SETVERSION:
+	case EXT4_IOC_SWAP_BOOT:
 	case BTRFS_IOC_SNAP_CREATE:
 	case BTRFS_IOC_SNAP_CREATE_V2:
 	case BCH_IOCTL_SUBVOLUME_CREATE:
