@@ -47,6 +47,15 @@ static __always_inline bool is_layer_of_overlay(const struct file *file)
 	return file->f_inode != inode && inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
+/*
+ * A pidfd: since Linux 6.9 the kernel makes it (pidfd_open(2), CLONE_PIDFD) by an open, but
+ * nothing is opened that has a name or a content.
+ */
+static __always_inline bool is_pidfd(const struct file *file)
+{
+	return file->f_inode->i_sb->s_magic == PID_FS_MAGIC;
+}
+
 SEC("lsm/file_open")
 int BPF_PROG(rf_file_open, struct file *file, int ret)
 {
@@ -58,7 +67,7 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 		return ret;
 	want = open_rights(file);
 	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
-	if (!label || is_layer_of_overlay(file))
+	if (!label || is_layer_of_overlay(file) || is_pidfd(file))
 		return ret;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);

@@ -68,8 +68,12 @@
 
 /* fs.h: SB_NOUSER, a file system that no one can mount */
 #define SB_NOUSER (1ul << 31)
+/* fs.h: SB_KERNMOUNT, one that the kernel made for itself */
+#define SB_KERNMOUNT (1ul << 22)
 /* magic.h */
 #define PIPEFS_MAGIC 0x50495045
+#define PID_FS_MAGIC 0x50494446
+#define NSFS_MAGIC 0x6e736673
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
@@ -154,6 +158,7 @@ struct inode {
 	unsigned long i_ino;
 	__u32 i_rdev;
 	__u32 i_generation;
+	void *i_private;
 };
 
 struct dentry {
@@ -167,8 +172,13 @@ struct vfsmount {
 	struct dentry *mnt_root;
 };
 
+struct proc_ns_operations {
+	const char *name;
+};
+
 struct ns_common {
 	unsigned int inum;
+	const struct proc_ns_operations *ops;
 };
 
 struct mnt_namespace {
