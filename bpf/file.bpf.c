@@ -9,7 +9,8 @@
  *   file_ioctl, file_ioctl_compat
  *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
  *                started the session; those that change what an object is known by,
- *                or copy a tree with all that is denied in it; no other ioctl is judged
+ *                copy a tree with all that is denied in it, or open as execve does;
+ *                no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
@@ -23,7 +24,10 @@ static __always_inline __u8 open_rights(const struct file *file)
 	const struct inode *inode = file->f_inode;
 	__u8 want = 0;
 
-	/* Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag. */
+	/*
+	 * Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag, and
+	 * so does an ioctl of XFS, which is refused.
+	 */
 	if (flags & FMODE_EXEC_FLAG && (flags & O_ACCMODE) == 0 &&
 	    (inode->i_mode & S_IFMT) == S_IFREG && inode->i_sb->s_magic != MQUEUE_MAGIC)
 		return RF_EXEC;
@@ -93,6 +97,9 @@ static __always_inline __u8 refused_ioctl(unsigned int cmd)
 	case BTRFS_IOC_SNAP_CREATE:
 	case BTRFS_IOC_SNAP_CREATE_V2:
 	case BCH_IOCTL_SUBVOLUME_CREATE:
+	/* It would open for reading what may be executed only: see open_rights(). */
+	case XFS_IOC_OPEN_BY_HANDLE:
+	case XFS_IOC_OPEN_BY_HANDLE_32:
 		return RF_REASON_IDENTITY;
 	}
 	return 0;

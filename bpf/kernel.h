@@ -48,6 +48,10 @@
 #define BTRFS_IOC_SNAP_CREATE_V2 0x50009417
 #define BCH_IOCTL_SUBVOLUME_CREATE 0x4020bc10
 
+/* xfs_fs.h: an open by a handle, with flags that its caller chooses */
+#define XFS_IOC_OPEN_BY_HANDLE 0xc038586b
+#define XFS_IOC_OPEN_BY_HANDLE_32 0xc01c586b
+
 /* stat.h: i_mode */
 #define S_IFMT 00170000
 #define S_IFDIR 0040000
