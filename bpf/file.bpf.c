@@ -9,7 +9,8 @@
  *   file_ioctl, file_ioctl_compat
  *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
  *                started the session; those that change what an object is known by,
- *                or copy a tree with all that is denied in it; no other ioctl is judged
+ *                copy a tree with all that is denied in it, or open as execve does;
+ *                no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
@@ -23,7 +24,10 @@ static __always_inline __u8 open_rights(const struct file *file)
 	const struct inode *inode = file->f_inode;
 	__u8 want = 0;
 
-	/* Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag. */
+	/*
+	 * Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag, and
+	 * so does an ioctl of XFS, which is refused.
+	 */
 	if (flags & FMODE_EXEC_FLAG && (flags & O_ACCMODE) == 0 &&
 	    (inode->i_mode & S_IFMT) == S_IFREG && inode->i_sb->s_magic != MQUEUE_MAGIC)
 		return RF_EXEC;
@@ -47,6 +51,15 @@ static __always_inline bool is_layer_of_overlay(const struct file *file)
 	return file->f_inode != inode && inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
 }
 
+/*
+ * A pidfd: since Linux 6.9 the kernel makes it (pidfd_open(2), CLONE_PIDFD) by an open, but
+ * nothing is opened that has a name or a content.
+ */
+static __always_inline bool is_pidfd(const struct file *file)
+{
+	return file->f_inode->i_sb->s_magic == PID_FS_MAGIC;
+}
+
 SEC("lsm/file_open")
 int BPF_PROG(rf_file_open, struct file *file, int ret)
 {
@@ -60,6 +73,8 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	label = hook_label(RF_OP_OPEN, want, -EACCES, &ret);
 	if (!label || is_layer_of_overlay(file))
 		return ret;
+	if (RF_GUARD(is_pidfd(file)))
+		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	word = label_word(label);
 	judge_object(label, &file->f_path, file->f_inode, want, word);
@@ -80,9 +95,13 @@ static __always_inline __u8 refused_ioctl(unsigned int cmd)
 	case FS_IOC32_SETVERSION:
 	case EXT4_IOC_SETVERSION:
 	case EXT4_IOC32_SETVERSION:
+	case EXT4_IOC_SWAP_BOOT:
 	case BTRFS_IOC_SNAP_CREATE:
 	case BTRFS_IOC_SNAP_CREATE_V2:
 	case BCH_IOCTL_SUBVOLUME_CREATE:
+	/* It would open for reading what may be executed only: see open_rights(). */
+	case XFS_IOC_OPEN_BY_HANDLE:
+	case XFS_IOC_OPEN_BY_HANDLE_32:
 		return RF_REASON_IDENTITY;
 	}
 	return 0;

@@ -49,10 +49,15 @@
 #define FS_IOC32_SETVERSION 0x40047602
 #define EXT4_IOC_SETVERSION 0x40086604
 #define EXT4_IOC32_SETVERSION 0x40046604
+#define EXT4_IOC_SWAP_BOOT 0x6611
 /* btrfs.h, bcachefs_ioctl.h: snapshots */
 #define BTRFS_IOC_SNAP_CREATE 0x50009401
 #define BTRFS_IOC_SNAP_CREATE_V2 0x50009417
 #define BCH_IOCTL_SUBVOLUME_CREATE 0x4020bc10
+
+/* xfs_fs.h: an open by a handle, with flags that its caller chooses */
+#define XFS_IOC_OPEN_BY_HANDLE 0xc038586b
+#define XFS_IOC_OPEN_BY_HANDLE_32 0xc01c586b
 
 /* stat.h: i_mode */
 #define S_IFMT 00170000
@@ -74,8 +79,12 @@
 
 /* fs.h: SB_NOUSER, a file system that no one can mount */
 #define SB_NOUSER (1ul << 31)
+/* fs.h: SB_KERNMOUNT, one that the kernel made for itself */
+#define SB_KERNMOUNT (1ul << 22)
 /* magic.h */
 #define PIPEFS_MAGIC 0x50495045
+#define PID_FS_MAGIC 0x50494446
+#define NSFS_MAGIC 0x6e736673
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
@@ -150,6 +159,7 @@ struct super_block {
 	unsigned long s_flags;
 	unsigned long s_magic;
 	void *s_fs_info;
+	int s_stack_depth;
 };
 
 struct inode {
@@ -159,6 +169,7 @@ struct inode {
 	unsigned long i_ino;
 	__u32 i_rdev;
 	__u32 i_generation;
+	void *i_private;
 };
 
 struct dentry {
@@ -172,8 +183,13 @@ struct vfsmount {
 	struct dentry *mnt_root;
 };
 
+struct proc_ns_operations {
+	const char *name;
+};
+
 struct ns_common {
 	unsigned int inum;
+	const struct proc_ns_operations *ops;
 };
 
 struct mnt_namespace {

@@ -6,9 +6,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tools/command.h"
@@ -93,19 +95,34 @@ static void flush_diags(struct run *run)
 
 /* ---- before -------------------------------------------------------------- */
 
+/*
+ * Root follows no link for another user: an earlier session may have put it there, and what
+ * an event tells of a session would go to the end of a file of root's.
+ */
 static int open_events(struct run *run)
 {
+	const char *file = run->events_file;
+	struct open_how how = {
+		.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
+		.mode = 0600,
+	};
 	int r;
 
-	if (!run->events_file)
+	if (!file)
 		return 0;
-	run->events =
-		open(run->events_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	/* The links there are the system's, as /dev/stderr. */
+	if (run->identity.change && strncmp(file, "/dev/", 5) != 0 &&
+	    strncmp(file, "/proc/", 6) != 0)
+		how.resolve = RESOLVE_NO_SYMLINKS;
+	run->events = (int)syscall(SYS_openat2, AT_FDCWD, file, &how, sizeof(how));
 	if (run->events >= 0)
 		return 0;
 	r = -errno;
-	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "cannot write events to %s: %s",
-		run->events_file, strerror(-r));
+	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
+		r == -ELOOP && how.resolve ? "it is a link, or leads through one: name the place "
+					     "itself"
+					   : NULL,
+		"cannot write events to %s: %s", file, strerror(-r));
 	return r;
 }
 

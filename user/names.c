@@ -237,7 +237,8 @@ static bool is_creatable(const struct view *view, const char *path, size_t size)
  * renames or makes is not judged, so it is what the policy gives there that must answer.
  *
  * Root's link in a place where the policy gives nothing but its own path is the one of
- * whoever set up the machine: a session of another user cannot make such a one.
+ * whoever set up the machine: a session of another user cannot make such a one, nor move it
+ * into a directory of root's.
  */
 static bool may_plant_by(const struct view *view, const char *path, size_t top, bool by_root)
 {
@@ -280,6 +281,14 @@ struct found {
 	bool planted; /* a link on the way may be the session's */
 	bool by_user; /* a link on the way is of the user whose session it is, who is not root */
 };
+
+/* A directory into which nobody but root can move anything. */
+static bool is_of_root_alone(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
 static int follow(const struct view *view, const char *path, struct found *ret_found)
@@ -353,8 +362,8 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 		if (++links > MAX_LINKS)
 			return -ELOOP;
 		target[size] = '\0';
-		by_root =
-			st.st_uid == 0 && view->planter->uid != 0 && fs.f_type != FUSE_SUPER_MAGIC;
+		by_root = st.st_uid == 0 && view->planter->uid != 0 &&
+			  fs.f_type != FUSE_SUPER_MAGIC && is_of_root_alone(at);
 		planted = planted || may_plant(view, next, 1, by_root, 2);
 		by_user = by_user || (st.st_uid && st.st_uid == view->planter->uid);
 		if (target[0] == '/') {
@@ -606,55 +615,6 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 	return names_add_elsewhere(names, mounts, real, fd);
 }
 
-/*
- * The layers of an overlay: the kernel opens a file there once it has opened it in the
- * overlay, and a rule for the overlay's name holds for the same file in its layer.
- */
-static int names_add_layers(struct rf_names *names, const struct view *view,
-			    const struct mount *mount)
-{
-	char *option, *state = NULL, *layer, *next;
-	int r;
-
-	for (option = strtok_r(mount->layers, ",", &state); option;
-	     option = strtok_r(NULL, ",", &state)) {
-		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
-		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
-			continue;
-		for (layer = strchr(option, '=') + 1; layer; layer = next) {
-			_cleanup_free_ char *path = NULL, *real = NULL;
-			struct found found = {.fd = -1};
-			_cleanup_fd_ int fd = -1;
-
-			next = strchr(layer, ':');
-			if (next)
-				*next++ = '\0';
-			/* Others are seen from elsewhere only: what lies there stays out of reach. */
-			if (*layer != '/')
-				continue;
-			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
-			if (!path)
-				return -ENOMEM;
-			r = follow(view, path, &found);
-			if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
-				return r;
-			if (r < 0 || !found.real)
-				continue;
-			fd = found.fd;
-			real = found.real;
-			if (named_only(fd))
-				continue;
-			/* Its place in the overlay first: that is what the session opens. */
-			r = names_add(names, mount->point, fd, found.planted);
-			if (r == 0)
-				r = names_add(names, real, fd, false);
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
-}
-
 /* Paths to look at, sorted in the end. */
 struct paths {
 	char **items;
@@ -721,6 +681,66 @@ static void paths_sort(struct paths *paths)
 	paths->n = n;
 }
 
+/* The layers of an overlay that have a path here, each with what the mount shows of it. */
+static int layers_read(const struct mount *mount, struct paths *ret_layers)
+{
+	_cleanup_free_ char *options = strdup(mount->layers);
+	char *option, *state = NULL, *layer, *next;
+	int r = options ? 0 : -ENOMEM;
+
+	for (option = options ? strtok_r(options, ",", &state) : NULL; option && r == 0;
+	     option = strtok_r(NULL, ",", &state)) {
+		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
+		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
+			continue;
+		for (layer = strchr(option, '=') + 1; layer && r == 0; layer = next) {
+			_cleanup_free_ char *path = NULL;
+
+			next = strchr(layer, ':');
+			if (next)
+				*next++ = '\0';
+			/* Others are seen from elsewhere only: what lies there stays out of reach. */
+			if (*layer != '/')
+				continue;
+			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
+			r = path ? paths_add(ret_layers, path, strlen(path)) : -ENOMEM;
+		}
+	}
+	return r;
+}
+
+/*
+ * The layers of an overlay: the kernel opens a file there once it has opened it in the
+ * overlay, and a rule for the overlay's name holds for the same file in its layer.
+ */
+static int names_add_layers(struct rf_names *names, const struct view *view,
+			    const struct mount *mount)
+{
+	__attribute__((cleanup(paths_done))) struct paths layers = {};
+	int r = layers_read(mount, &layers);
+
+	for (size_t i = 0; i < layers.n && r == 0; i++) {
+		_cleanup_free_ char *real = NULL;
+		struct found found = {.fd = -1};
+		_cleanup_fd_ int fd = -1;
+
+		r = follow(view, layers.items[i], &found);
+		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		fd = found.fd;
+		real = found.real;
+		if (r < 0 || !real || named_only(fd)) {
+			r = 0;
+			continue;
+		}
+		/* Its place in the overlay first: that is what the session opens. */
+		r = names_add(names, mount->point, fd, found.planted);
+		if (r == 0)
+			r = names_add(names, real, fd, false);
+	}
+	return r;
+}
+
 /* What two mounts show of one file system has a name by each. */
 static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts)
 {
@@ -745,6 +765,32 @@ static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts
 			continue;
 		place = joined(own->point, rest);
 		r = place ? links_add(aliases, other->point, place, false) : -ENOMEM;
+	}
+	return r;
+}
+
+/* What an overlay shows lies in its layers: a link that is put there is one of the overlay, too. */
+static int aliases_add_layers(struct view *view, const struct mount *mount)
+{
+	__attribute__((cleanup(paths_done))) struct paths layers = {};
+	int r = layers_read(mount, &layers);
+
+	for (size_t i = 0; i < layers.n && r == 0; i++) {
+		_cleanup_free_ char *real = NULL;
+		struct found found = {.fd = -1};
+
+		r = follow(view, layers.items[i], &found);
+		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		rf_closep(&found.fd);
+		real = found.real;
+		if (r < 0 || !real) {
+			r = 0;
+			continue;
+		}
+		r = links_add(&view->aliases, real, mount->point, false);
+		if (r == 0)
+			r = links_add(&view->aliases, mount->point, real, false);
 	}
 	return r;
 }
@@ -782,6 +828,9 @@ int rf_names_collect(const struct rf_policy *policy, const void *image,
 	r = mounts_read(&view.mounts);
 	if (r == 0)
 		r = aliases_add_mounts(&view.aliases, mounts);
+	for (i = 0; i < mounts->n && r == 0; i++)
+		if (mounts->items[i].layers)
+			r = aliases_add_layers(&view, &mounts->items[i]);
 	if (r < 0)
 		return r;
 	n = rf_policy_paths(policy, &written);

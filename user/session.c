@@ -874,6 +874,8 @@ static const struct {
 	{0x62656570, "/sys/kernel/config"}, /* configfs */
 	{DEVPTS_SUPER_MAGIC, "/dev/pts"},
 	{0x19800202, "/dev/mqueue"}, /* mqueue */
+	{NSFS_MAGIC, "/proc/self/ns"}, /* whosever it is: it may be in many processes, or in none */
+	{NSFS_MAGIC, "/proc/1/ns"}, /* for rules that tell processes by their digits */
 };
 
 /* Anchor the names for the instance in `known`, which keeps their texts. */

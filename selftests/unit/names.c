@@ -213,6 +213,15 @@ static void test_root_link(void **state)
 	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
 			 'd');
 	assert_int_equal(lchown("doors/in", 0, 0), 0);
+	/* Another link of root's can be moved there. */
+	assert_int_equal(chown("doors", 1000, 1000), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chown("doors", 0, 0), 0);
+	assert_int_equal(chmod("doors", 01777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chmod("doors", 0755), 0);
 	planter.uid = 0;
 }
 
@@ -310,6 +319,15 @@ static void test_mounts(void **state)
 	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
 	assert_int_equal(named(RULE("allow", "merged"), "store/a", "merged"), 'g');
 	assert_int_equal(named(CREATE("doors") RULE("allow", "merged"), "store/a", "merged"), 'd');
+	assert_int_equal(umount("merged"), 0);
+	/* What is put into a layer is there in the overlay, and the other way round. */
+	snprintf(options, sizeof(options), "lowerdir=%s/doors:%s/open", root, root);
+	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
+	assert_int_equal(named(RULE("allow", "merged/in"), "store/a", "merged/in"), 'g');
+	assert_int_equal(
+		named(CREATE("doors/**") RULE("allow", "merged/in"), "store/a", "merged/in"), 'd');
+	assert_int_equal(named(CREATE("merged") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
 	assert_int_equal(umount("merged"), 0);
 }
 
