@@ -98,6 +98,8 @@ static __always_inline __u8 refused_ioctl(unsigned int cmd)
 	case EXT4_IOC_SWAP_BOOT:
 	case BTRFS_IOC_SNAP_CREATE:
 	case BTRFS_IOC_SNAP_CREATE_V2:
+	case BTRFS_IOC_SEND:
+	case BTRFS_IOC_SEND_32:
 	case BCH_IOCTL_SUBVOLUME_CREATE:
 	/* It would open for reading what may be executed only: see open_rights(). */
 	case XFS_IOC_OPEN_BY_HANDLE:

@@ -50,9 +50,11 @@
 #define EXT4_IOC_SETVERSION 0x40086604
 #define EXT4_IOC32_SETVERSION 0x40046604
 #define EXT4_IOC_SWAP_BOOT 0x6611
-/* btrfs.h, bcachefs_ioctl.h: snapshots */
+/* btrfs.h, bcachefs_ioctl.h: snapshots, and all of a subvolume as a stream */
 #define BTRFS_IOC_SNAP_CREATE 0x50009401
 #define BTRFS_IOC_SNAP_CREATE_V2 0x50009417
+#define BTRFS_IOC_SEND 0x40489426
+#define BTRFS_IOC_SEND_32 0x40449426
 #define BCH_IOCTL_SUBVOLUME_CREATE 0x4020bc10
 
 /* xfs_fs.h: an open by a handle, with flags that its caller chooses */
