@@ -237,8 +237,8 @@ static bool is_creatable(const struct view *view, const char *path, size_t size)
  * renames or makes is not judged, so it is what the policy gives there that must answer.
  *
  * Root's link in a place where the policy gives nothing but its own path is the one of
- * whoever set up the machine: a session of another user cannot make such a one, nor move it
- * into a directory of root's.
+ * whoever set up the machine: a session of another user cannot make such a one, nor move it,
+ * or a directory with it, to where only root may write all the way up.
  */
 static bool may_plant_by(const struct view *view, const char *path, size_t top, bool by_root)
 {
@@ -282,12 +282,17 @@ struct found {
 	bool by_user; /* a link on the way is of the user whose session it is, who is not root */
 };
 
-/* A directory into which nobody but root can move anything. */
-static bool is_of_root_alone(int fd)
+/*
+ * A directory of root's, into which nobody else can move a link; or, with `sticky`, one in which
+ * nobody else can move a directory of root's. (That one cannot come from elsewhere: the kernel
+ * asks for the right to write to what moves.)
+ */
+static bool is_of_root_alone(int fd, mode_t sticky)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
+	return fstat(fd, &st) == 0 && st.st_uid == 0 &&
+	       (!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & sticky);
 }
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
@@ -296,7 +301,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 	_cleanup_free_ char *rest = strdup(path), *real = strdup("/");
 	_cleanup_fd_ int at = -1;
 	unsigned int links = 0;
-	bool planted = false, by_user = false;
+	bool planted = false, by_user = false, of_root = true;
 
 	at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
 	if (at < 0)
@@ -344,6 +349,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 			return r;
 		}
 		if (!S_ISLNK(st.st_mode)) {
+			of_root = of_root && is_of_root_alone(at, S_ISVTX);
 			close(at);
 			at = fd;
 			free(real);
@@ -363,7 +369,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 			return -ELOOP;
 		target[size] = '\0';
 		by_root = st.st_uid == 0 && view->planter->uid != 0 &&
-			  fs.f_type != FUSE_SUPER_MAGIC && is_of_root_alone(at);
+			  fs.f_type != FUSE_SUPER_MAGIC && of_root && is_of_root_alone(at, 0);
 		planted = planted || may_plant(view, next, 1, by_root, 2);
 		by_user = by_user || (st.st_uid && st.st_uid == view->planter->uid);
 		if (target[0] == '/') {
@@ -371,6 +377,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
 			if (at < 0)
 				return -errno;
+			of_root = true;
 			free(real);
 			real = strdup("/");
 		}

@@ -222,6 +222,14 @@ static void test_root_link(void **state)
 	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
 			 'd');
 	assert_int_equal(chmod("doors", 0755), 0);
+	/* Nor where the directory can be moved. */
+	assert_int_equal(chmod(root, 0777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chmod(root, 01777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+	assert_int_equal(chmod(root, 0700), 0);
 	planter.uid = 0;
 }
 
