@@ -210,7 +210,7 @@ static void test_features(void **state)
 		{NULL, 4, 1, "`network` is not supported yet", NULL},
 		{NULL, 8, 5, "`audit on a rule` is not supported yet", NULL},
 	};
-	const struct rf_policy_env env = {test_variable, test_parent, NULL, 0};
+	const struct rf_policy_env env = {test_variable, test_parent, test_hint, NULL, 0};
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
 	const struct rf_need *needs;
