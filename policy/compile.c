@@ -110,6 +110,37 @@ static bool is_own(const struct rf_policy *policy, const struct rf_rule_head *ru
 	return strcmp(rule->file, policy->file) == 0;
 }
 
+/* The variable of the caller's at the start of a path: its length, 0 for none. */
+static size_t place_at_start(const char *written)
+{
+	static const char *const starts[] = {"~", "${HOME}", "${WORKSPACE}", "${env:"};
+
+	for (size_t i = 0; i < RF_COUNT(starts); i++) {
+		size_t n = strlen(starts[i]);
+
+		if (!strncmp(written, starts[i], n))
+			return starts[i][n - 1] == ':' ? strcspn(written, "}") + 1 : n;
+	}
+	return 0;
+}
+
+/*
+ * Does a rule lose to another that says the same, only because of where the session has its
+ * home or its workspace? With /tmp as the workspace `/tmp` loses to `${WORKSPACE}` beside it,
+ * and the policy is none the worse. What matches everything wins anywhere; and where a deny
+ * loses to an allow it matters, whatever the reason.
+ */
+static bool loses_by_place(const struct rf_rule_head *rule, const struct rf_rule_head *by)
+{
+	size_t n = place_at_start(rule->written), m = place_at_start(by->written);
+
+	if ((!n && !m) || rule->sense.action != by->sense.action)
+		return false;
+	if (!m)
+		return by->written[0] == '/' && by->written[1] && !strchr("*?[{", by->written[1]);
+	return n != m || strncmp(rule->written, by->written, n) != 0;
+}
+
 /* Rules that decide nothing anywhere. */
 static int warn_unused(const struct rf_policy *policy, const uint16_t *numbers,
 		       const struct rf_nfa *nfa, const struct rf_dfa *dfa, const void *image,
@@ -134,6 +165,8 @@ static int warn_unused(const struct rf_policy *policy, const uint16_t *numbers,
 		if (!members || wins[n] || !is_own(policy, rule))
 			continue;
 		by = rf_lint_decider(policy, image, n, &path);
+		if (by && loses_by_place(rule, rf_policy_rule(policy, by)))
+			continue;
 		never_wins(rule, members, by ? rf_policy_rule(policy, by) : NULL, path.text, diags);
 	}
 	return 0;

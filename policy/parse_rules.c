@@ -33,16 +33,16 @@ static void parse_file_action(struct rf_parser *p, const struct rf_yaml *key,
 static void parse_net_action(struct rf_parser *p, const struct rf_yaml *node, void *userdata,
 			     enum rf_action action)
 {
-	static const char *const names[] = {"connect", "bind"};
+	static const char *const names[] = {"connect"};
 	struct rf_action_item *item = userdata;
-	size_t i;
 
 	if (!begin_action(p, node, item, action))
 		return;
-	i = rf_parse_word(p, node, names, RF_COUNT(names), "a right of `network`");
-	if (i == 1)
+	if (node->kind == RF_SCALAR && !strcmp(node->text, "bind"))
 		RF_ERROR_AT(p, node, "this version of ringfence cannot enforce it; remove it",
 			    "`bind` is not supported yet");
+	else
+		rf_parse_word(p, node, names, RF_COUNT(names), "a right of `network`");
 	item->sense.rights = RF_NET_CONNECT;
 	item->rights = "connect";
 }

@@ -40,6 +40,8 @@ struct rf_policy_env {
 	 */
 	int (*parent)(void *userdata, const char *name, const char *from, char **ret_file,
 		      char **ret_text, size_t *ret_size);
+	/* What to do where `parent` failed with -`error`, malloc'ed; NULL: nothing is known. May be NULL. */
+	char *(*parent_hint)(void *userdata, const char *name, const char *from, int error);
 	void *userdata;
 	/*
 	 * Features that the caller can enforce, bits 1 << enum rf_feature. A policy
@@ -51,7 +53,6 @@ struct rf_policy_env {
 
 /* What a person is told about such a name, wherever it stands. */
 #define RF_SHADOWED "the policy \"%s\" is in ./.ringfence and in another folder, too"
-#define RF_SHADOWED_HINT "a project must not change what a policy's name means; give its path"
 
 struct rf_policy; /* rules of a text and its parents, in order, with positions */
 

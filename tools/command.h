@@ -146,8 +146,8 @@ int load_getopt(const struct command *command, int argc, char **argv, struct loa
 /* After the options: set the home. 0, or -errno with diagnostics. */
 int load_home(struct load *load, struct rf_diags *diags);
 
-/* Note an argument of --var. False if it is not NAME=VALUE. */
-bool load_var(struct load *load, char *argument);
+/* Note an argument of --var. False, with a message, if it is not NAME=VALUE or no place. */
+bool load_var(const struct command *command, struct load *load, char *argument);
 /* Set the workspace, and the home if --var does. 0, or -errno with diagnostics. */
 int load_places(struct load *load, struct rf_diags *diags);
 /* The value of a variable, NULL for none; after load_places(). `env`: of the environment. */

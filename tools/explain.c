@@ -315,6 +315,26 @@ static int look_up(void *userdata, const char *name, bool env, const char **ret_
 	return -ENOENT;
 }
 
+/* Where a path is relative the one that is meant, as far as there is room for it. */
+static void hint_of_relative(const char *text, struct rf_pattern_error *error)
+{
+	_cleanup_free_ char *folder = getcwd(NULL, 0);
+	int n;
+
+	while (!strncmp(text, "./", 2))
+		text += 2 + strspn(text + 2, "/");
+	if (!folder || !*text || *text == '~' || *text == '$' || strstr(text, ".."))
+		return;
+	if (!strcmp(text, "."))
+		text = "";
+	n = snprintf(error->hint, sizeof(error->hint), "write \"$PWD%s%s\", which is %s%s%s here",
+		     *text ? "/" : "", text, strcmp(folder, "/") != 0 ? folder : "",
+		     *text ? "/" : "", text);
+	if (n < 0 || (size_t)n >= sizeof(error->hint))
+		snprintf(error->hint, sizeof(error->hint), "write \"$PWD/%s\"",
+			 strlen(text) < sizeof(error->hint) / 2 ? text : "...");
+}
+
 /*
  * The act of the command line. What begins with ~ or ${NAME} is no path yet; all else is
  * taken as it is, since a path from an event may hold anything.
@@ -334,6 +354,9 @@ static int parse_act(struct load *load, struct rf_arena *arena, struct act *act,
 		text = value;
 	}
 	r = rf_object_parse(act->op, text, arena, &act->object, error);
+	if (r == -EINVAL && error->at != RF_OBJECT_OP && strcmp(act->op, "connect") != 0 &&
+	    *text != '/')
+		hint_of_relative(text, error);
 	if (!r)
 		act->text = act->object.rights ? act->object.path : text;
 	return r;
@@ -418,10 +441,11 @@ const struct command command_explain = {
 	.arguments = "OP OBJECT",
 	.summary = "say what a policy would decide, and by which rule",
 	.about =
-		"OP is read, modify, create, delete, attr, exec, write or all, and OBJECT an absolute\n"
-		"path, which need not exist and is taken as it is: links are not followed. It may begin\n"
-		"with ~ or ${NAME}, as in a policy, unless the policy is a session's. Or OP is\n"
-		"connect, and OBJECT an address with a port: 10.0.0.1:443, [::1]:53/udp.\n"
+		"OP is read, modify, create, delete, attr, exec, write or all, or several of them as\n"
+		"read+modify, and OBJECT an absolute path, which need not exist and is taken as it is:\n"
+		"links are not followed. It may begin with ~ or ${NAME}, as in a policy, unless the\n"
+		"policy is a session's. Or OP is connect, and OBJECT an address with a port:\n"
+		"10.0.0.1:443, [::1]:53/udp.\n"
 		"Of a session there is no runner-up; only root can ask for one.\n"
 		"Exit status: 0 whatever the verdict, 3 if the policy is not valid.\n",
 	.options = options,

@@ -22,9 +22,8 @@ int load_getopt(const struct command *command, int argc, char **argv, struct loa
 			load->user = optarg;
 			break;
 		case 'v':
-			if (load_var(load, optarg))
+			if (load_var(command, load, optarg))
 				break;
-			command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
 			return OPTIONS_BAD;
 		default:
 			return key;
@@ -44,18 +43,41 @@ int load_home(struct load *load, struct rf_diags *diags)
 	return 0;
 }
 
-bool load_var(struct load *load, char *argument)
+/* The values that rules begin with: said once here, not for each of these rules. */
+static bool is_place(const char *argument)
 {
-	const char *c = argument;
+	return !strncmp(argument, "WORKSPACE=", strlen("WORKSPACE=")) ||
+	       !strncmp(argument, "HOME=", strlen("HOME="));
+}
 
-	if (!isalpha((unsigned char)*c) && *c != '_')
+bool load_var(const struct command *command, struct load *load, char *argument)
+{
+	const char *c = argument, *value;
+
+	if (isalpha((unsigned char)*c) || *c == '_')
+		while (isalnum((unsigned char)*c) || *c == '_')
+			c++;
+	if (*c != '=' || c == argument) {
+		command_misused(command, "--var takes NAME=VALUE, not %s", argument);
 		return false;
-	while (isalnum((unsigned char)*c) || *c == '_')
-		c++;
-	if (*c != '=')
+	}
+	value = c + 1;
+	if (is_place(argument) && *value != '/') {
+		bool home = *value == '~';
+
+		value += home;
+		while (*value == '/' || !strncmp(value, "./", 2) || !strcmp(value, "."))
+			value++;
+		command_misused(command,
+				"--var %s is no absolute path: write --var %.*s=\"$%s%s%s\"",
+				argument, (int)(c - argument), argument, home ? "HOME" : "PWD",
+				*value ? "/" : "", value);
 		return false;
-	if (rf_grow(&load->vars, &load->vars_capacity, load->n_vars + 1, sizeof(*load->vars)) < 0)
+	}
+	if (rf_grow(&load->vars, &load->vars_capacity, load->n_vars + 1, sizeof(*load->vars)) < 0) {
+		say("no memory");
 		return false;
+	}
 	load->vars[load->n_vars++] = argument;
 	return true;
 }
@@ -95,12 +117,19 @@ static int parent(void *userdata, const char *name, const char *from, char **ret
 	return rf_find_policy(name, from, load->home, ret_file, ret_text, ret_size);
 }
 
+static char *parent_hint(void *userdata, const char *name, const char *from, int error)
+{
+	const struct load *load = userdata;
+
+	return rf_find_hint(name, from, load->home, error);
+}
+
 static void not_found(const struct load *load, int error, struct rf_diags *diags)
 {
-	_cleanup_free_ char *places = NULL, *hint = NULL;
+	_cleanup_free_ char *hint = rf_find_hint(load->name, NULL, load->home, error);
 
 	if (error == EEXIST) {
-		rf_diag(diags, RF_ERROR, NULL, 0, 0, RF_SHADOWED_HINT, RF_SHADOWED, load->name);
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, RF_SHADOWED, load->name);
 		return;
 	}
 	if (error != ENOENT || strchr(load->name, '/')) {
@@ -108,10 +137,6 @@ static void not_found(const struct load *load, int error, struct rf_diags *diags
 			strerror(error));
 		return;
 	}
-	places = rf_find_places(load->home);
-	if (places && asprintf(&hint, "looked for %s.yaml in %s; a path needs a '/' in it",
-			       load->name, places) < 0)
-		hint = NULL;
 	rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, "there is no policy \"%s\"", load->name);
 }
 
@@ -143,6 +168,9 @@ int load_places(struct load *load, struct rf_diags *diags)
 		return 0;
 	if (home)
 		load->home = home;
+	if (workspace && access(workspace, F_OK) < 0 && errno == ENOENT)
+		rf_diag(diags, RF_WARNING, NULL, 0, 0, "is it misspelled?",
+			"--var WORKSPACE=%s: there is no such folder", workspace);
 	if (!workspace)
 		workspace = load->folder;
 	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
@@ -159,6 +187,7 @@ int load_policy(struct load *load, struct rf_diags *diags)
 	const struct rf_policy_env env = {
 		.variable = variable,
 		.parent = parent,
+		.parent_hint = parent_hint,
 		.userdata = load,
 		.features = load->features,
 	};

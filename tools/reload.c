@@ -183,9 +183,8 @@ static int run_reload(const struct command *command, int argc, char **argv)
 			load.audit = true;
 			break;
 		case KEY_VAR:
-			if (!load_var(&load, optarg))
-				return command_misused(command, "--var takes NAME=VALUE, not %s",
-						       optarg);
+			if (!load_var(command, &load, optarg))
+				return command_getopt_end(command, OPTIONS_BAD);
 			break;
 		case KEY_VERBOSE:
 			verbose = true;

@@ -458,10 +458,8 @@ static int parse_options(const struct command *command, int argc, char **argv, s
 			run->user = optarg;
 			break;
 		case KEY_VAR:
-			if (!load_var(&run->load, optarg)) {
-				command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
+			if (!load_var(command, &run->load, optarg))
 				return OPTIONS_BAD;
-			}
 			break;
 		case KEY_EVENTS:
 			run->events_file = optarg;

@@ -27,6 +27,12 @@
 int rf_find_policy(const char *name, const char *from, const char *home, char **ret_file,
 		   char **ret_text, size_t *ret_size);
 
+/*
+ * What to do where rf_find_policy() failed with -`error`: where it was looked for, which name or
+ * file is meant. Malloc'ed; NULL where there is nothing to say, or no memory.
+ */
+char *rf_find_hint(const char *name, const char *from, const char *home, int error);
+
 /* Where a name is looked for, for messages: "A, B, C"; malloc'ed, NULL on no memory. */
 char *rf_find_places(const char *home);
 

@@ -234,6 +234,15 @@ static const struct {
 	 "never win"},
 	{"  - allow: read\n    paths: [/a, /b, /a]\n", 5,
 	 "never win: allow read /a; `allow read /a` (t.yaml:5) decides about /a"},
+	/* Void only where the workspace (/home/u/w) and the home lie; a deny that is void all the same. */
+	{"  - allow: read\n    paths: [/home/u/w, \"${WORKSPACE}\"]\n", 0, NULL},
+	{"  - allow: read\n    paths: [\"${WORKSPACE}/a\", /home/u/w]\n", 0, NULL},
+	{"  - allow: read\n    paths: [\"${WORKSPACE}/a\", ~]\n", 0, NULL},
+	{"  - allow: read\n    paths: [\"${WORKSPACE}/a\", \"${WORKSPACE}\"]\n", 5,
+	 "never win: allow read ${WORKSPACE}/a"},
+	{"  - allow: read\n    paths: [\"${WORKSPACE}/a\", /]\n", 5, "never win"},
+	{"  - deny: all\n    paths: [~/.ssh]\n  - allow: all\n    paths: [/home]\n    reopens: true\n",
+	 5, "never win: deny all ~/.ssh; `allow all /home` (t.yaml:7)"},
 	/* Wide ones. */
 	{"  - allow: all\n    paths: [/]\n", 0, NULL},
 	{"  - allow: write\n    paths: [/]\n", 5, "lets the session write ~/.bashrc"},

@@ -115,7 +115,27 @@ static const struct bad bad[] = {
 	{HEAD "network:\n  - allow: connect\n    to: [{}]\n", 5, 10, "single value", NULL},
 	{HEAD "network:\n  - allow: connect\n    to: [{ [a]: b }]\n", 5, 10, "single value", NULL},
 	{HEAD "network:\n  - allow: connect\n    to: [[a]]\n", 5, 10, "single value", NULL},
+	/* What leads to the next error is not proposed. */
+	{HEAD "network:\n  - allow: read\n    to: [\"*\"]\n", 4, 12, "unknown value",
+	 "only connect"},
+	{HEAD "unixs: []\n", 3, 1, "unknown key `unixs`", "network, limits, detached, tests"},
 	/* What is written in other languages. */
+	{HEAD "files:\n  - allow: read, write\n    paths: [/a]\n", 4, 12, "unknown right",
+	 "brackets: [read, write]"},
+	{HEAD "files:\n  - allow: [read+exec]\n    paths: [/a]\n", 4, 13, "unknown right",
+	 "brackets: [read, exec]"},
+	{HEAD "files:\n  - allow: read, wriet\n    paths: [/a]\n", 4, 12, "unknown right",
+	 "one of"},
+	{HEAD "files:\n  - allow: read\n    paths: [\"${WORKSPCE}\"]\n", 5, 13, "for WORKSPCE",
+	 "did you mean WORKSPACE? Else give it with --var WORKSPCE="},
+	{HEAD "vars: { CACHE: /c }\nfiles:\n  - allow: read\n    paths: [\"${CACHES}\"]\n", 6, 13,
+	 "for CACHES", "did you mean CACHE?"},
+	{HEAD "files:\n  - allow: read\n    paths: [\"${SOCKET}\"]\n", 5, 13, "for SOCKET",
+	 "did you mean ${env:SOCKET}"},
+	{HEAD "files:\n  - allow: [read]\n\tpaths: [/a]\n", 5, 1, "", "spaces, not with tabs"},
+	{HEAD "files:\n  - allow: read\n    \tpaths: [/a]\n", 5, 5, "", "spaces, not with tabs"},
+	{"\xef\xbb\xbf" HEAD "fils: []\n", 3, 1, "unknown key", NULL},
+	{"\xef\xbb\xbfringfenc: 1\nname: t\nringfence: 1\n", 1, 1, "unknown key", NULL},
 	{HEAD "network:\n  - allow: connect\n    to: [\"https://10.0.0.1/x\"]\n", 5, 10, "is a URL",
 	 "10.0.0.1:443"},
 	{HEAD "network:\n  - allow: connect\n    to: [\"http://example.org\"]\n", 5, 10, "is a URL",
@@ -210,7 +230,7 @@ static void test_features(void **state)
 		{NULL, 4, 1, "`network` is not supported yet", NULL},
 		{NULL, 8, 5, "`audit on a rule` is not supported yet", NULL},
 	};
-	const struct rf_policy_env env = {test_variable, test_parent, NULL, 0};
+	const struct rf_policy_env env = {test_variable, test_parent, test_hint, NULL, 0};
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
 	const struct rf_need *needs;
