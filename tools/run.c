@@ -418,9 +418,8 @@ static void print_note(const struct run *run)
 	for (const struct rf_unenforced *u = rf_unenforced; u->area; u++)
 		fprintf(stderr, "%s %s", u == rf_unenforced ? "" : ",", u->area);
 	fputs(" (ringfence status says more)\n", stderr);
-	if (run->verbose)
-		say("session %s, events in %s", json_text(run->session, "session"),
-		    json_text(run->session, "log"));
+	say("session %s, events in %s", json_text(run->session, "session"),
+	    json_text(run->session, "log"));
 }
 
 /* ---- the command ------------------------------------------------------------ */
@@ -519,7 +518,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 		return EXIT_RUN;
 	if (!run.quiet && !run.identity.uid && !run.user)
 		say("running as root");
-	if (!run.quiet && (run.verbose || isatty(STDERR_FILENO)))
+	if (!run.quiet && run.verbose)
 		print_note(&run);
 
 	rf_client_on_event(run.client, on_event, &run);

@@ -61,7 +61,7 @@ _ringfence()
 	run--var | reload--var | check--var | explain--var) ;;
 	check--print) mapfile -t COMPREPLY < <(compgen -W 'rules patterns dfa net image' -- "$cur") ;;
 	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow would-allow lost' -- "$cur") ;;
-	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send lost' -- "$cur") ;;
+	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send mount lost' -- "$cur") ;;
 	*)
 		if [[ $cur == -* || $command == help ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -48,7 +48,7 @@ complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --
 
 complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
 complete -c ringfence -n '__ringfence_in events' -l verdict -x -a 'deny would-deny allow would-allow lost' -d 'only this verdict'
-complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send lost' -d 'only this operation'
+complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send mount lost' -d 'only this operation'
 complete -c ringfence -n '__ringfence_in events' -l path -r -F -d 'only matching paths'
 complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
 
