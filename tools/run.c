@@ -14,6 +14,7 @@
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/event.h"
+#include "user/find.h"
 #include "user/run.h"
 #include "user/suggest.h"
 #include "user/text.h"
@@ -215,12 +216,22 @@ static char *why_text(const json_t *event)
 	return text;
 }
 
+/* A policy without ${WORKSPACE} has its workspace where one may be none: in a home, say. */
+static struct rf_suggest_places places_of(const struct run *run)
+{
+	return (struct rf_suggest_places){
+		.workspace = run->load.workspace_used ? run->load.workspace : NULL,
+		.home = run->load.home,
+	};
+}
+
 /* Equal denials are one line of the summary. */
 static void count_denial(struct run *run, const json_t *event)
 {
 	_cleanup_free_ char *key = NULL, *rights = rights_text(event),
 			    *object = rf_event_object(event), *why = why_text(event);
 	long long count = json_number(event, "count");
+	const struct rf_suggest_places places = places_of(run);
 	json_t *known, *one, *line;
 
 	if (count < 1)
@@ -252,7 +263,7 @@ static void count_denial(struct run *run, const json_t *event)
 			json_object_set(one, *name, value);
 	}
 	json_object_set_new(one, "count", json_integer(count));
-	if ((line = rf_suggest(event)))
+	if ((line = rf_suggest(event, &places)))
 		json_object_set_new(one, "allow", line);
 	if (json_object_set_new(run->denials, key, one) < 0)
 		run->not_shown += count;
@@ -324,39 +335,45 @@ static void print_denials(const struct run *run)
 		say("and others: ringfence events %s", json_text(run->session, "session"));
 }
 
-/* The lines for one list of the policy; those that are there already are not repeated. */
-static void print_lines(const struct run *run, const char *list, bool *headed)
+/* Where lines for a list of the policy are to be written. */
+static void print_heading(const struct run *run, const char *list, unsigned int dashes)
 {
-	_cleanup_json_ json_t *printed = json_object();
-	const char *key;
-	json_t *one;
+	const char *file = strchr(run->load.name, '/') ? run->load.name : run->load.file;
 
-	json_object_foreach (run->denials, key, one) {
-		const json_t *allow = json_object_get(one, "allow");
-		const char *line = json_text(allow, "line");
+	if (rf_find_shipped(run->load.file))
+		say("to allow this, add at the end of `%s:` in a policy of your own with "
+		    "`extends: [%s]`:",
+		    list, rf_policy_name(run->load.policy));
+	else if (dashes)
+		say("to allow this, add at the end of `%s:` of %s:", list, file);
+	else
+		say("to allow this, add at the end of `%s:` of %s, indented as its items are:", list,
+		    file);
+}
 
-		if (!allow || strcmp(json_text(allow, "key"), list) != 0 ||
-		    json_object_get(printed, line))
-			continue;
-		if (!*headed)
-			say("to allow it, at the end of the lists of policy \"%s\", or of one that "
-			    "extends it:",
-			    rf_policy_name(run->load.policy));
-		*headed = true;
-		if (!json_object_size(printed))
-			fprintf(stderr, "  %s:\n", list);
-		if (json_object_size(printed) == SUMMARY_LINES)
+/* The lines for one list of the policy. */
+static void print_lines(const struct run *run, const char *list)
+{
+	const struct rf_suggest_places places = places_of(run);
+	_cleanup_json_ json_t *lines = rf_suggest_lines(run->denials, list, &places);
+	unsigned int dashes = rf_policy_dashes(run->load.policy, !strcmp(list, "network"));
+	const json_t *line;
+	size_t i;
+
+	if (json_array_size(lines))
+		print_heading(run, list, dashes);
+	json_array_foreach (lines, i, line) {
+		if (i == SUMMARY_LINES)
 			break;
-		fputs("    ", stderr);
-		print_clean(line, stderr);
+		fprintf(stderr, "%*s",
+			dashes && !rf_find_shipped(run->load.file) ? (int)dashes - 1 : 2, "");
+		print_clean(json_string_value(line), stderr);
 		putc('\n', stderr);
-		json_object_set_new(printed, line, json_true());
 	}
 }
 
 static void print_summary(const struct run *run)
 {
-	bool headed = false;
 	const char *name = json_text(run->session, "session");
 	long long denied = json_number(run->end, "denied"),
 		  would = json_number(run->end, "would_deny"), lost = json_number(run->end, "lost"),
@@ -371,8 +388,8 @@ static void print_summary(const struct run *run)
 	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
-	print_lines(run, "files", &headed);
-	print_lines(run, "network", &headed);
+	print_lines(run, "files");
+	print_lines(run, "network");
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (run->missed)
