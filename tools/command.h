@@ -121,6 +121,7 @@ struct load {
 	size_t n_vars, vars_capacity;
 	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
 	bool audit; /* whatever the policy says */
+	bool stored; /* rules are told later, elsewhere: their files get absolute paths */
 	unsigned int features; /* accepted; those that are not enforced become notes */
 	struct rf_planter planter; /* for load_names() */
 	/* The rest is what load_home() and load_policy() made. */

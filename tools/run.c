@@ -347,8 +347,8 @@ static void print_heading(const struct run *run, const char *list, unsigned int 
 	else if (dashes)
 		say("to allow this, add at the end of `%s:` of %s:", list, file);
 	else
-		say("to allow this, add at the end of `%s:` of %s, indented as its items are:", list,
-		    file);
+		say("to allow this, add at the end of `%s:` of %s, indented as its items are:",
+		    list, file);
 }
 
 /* The lines for one list of the policy. */
@@ -508,6 +508,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 	_cleanup_run_ struct run run = {
 		.load.name = DEFAULT_POLICY,
 		.load.features = FEATURES_ENFORCED,
+		.load.stored = true,
 		.events = -1,
 		.cgroup_procs = -1,
 	};

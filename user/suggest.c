@@ -153,7 +153,8 @@ static int wish_path(json_t *wishes, const json_t *event, const char *path,
 	/* Who makes such a file reads it, changes it and removes it, too. */
 	if (temporary && !rule)
 		for (i = 0; i < RF_COUNT(rights) && strcmp(rights[i], "exec") != 0; i++)
-			json_object_set_new(json_object_get(wish, "rights"), rights[i], json_true());
+			json_object_set_new(json_object_get(wish, "rights"), rights[i],
+					    json_true());
 	if (rule)
 		json_object_set_new(wish, "reopens", json_true());
 	if (temporary)

@@ -404,7 +404,8 @@ static void test_dashes(void **state)
 		unsigned int files, network;
 	} all[] = {
 		{HEAD "files:\n- {allow: exec, paths: [/]}\n", 1, 0},
-		{HEAD "files:\n  - allow: exec\n    paths: [/]\nnetwork:\n    - {allow: connect, to: ['*']}\n",
+		{HEAD
+		 "files:\n  - allow: exec\n    paths: [/]\nnetwork:\n    - {allow: connect, to: ['*']}\n",
 		 3, 5},
 		{HEAD "files:\n    # a remark\n    -   allow: exec\n        paths: [/]\n", 5, 0},
 		{HEAD "files: [{allow: exec, paths: [/]}]\n", 0, 0},

@@ -267,14 +267,10 @@ static void lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_path),
-		cmocka_unit_test(globs_are_names),
-		cmocka_unit_test(denied_by_rule),
-		cmocka_unit_test(addresses),
-		cmocka_unit_test(nothing_to_suggest),
-		cmocka_unit_test(places_have_names),
-		cmocka_unit_test(temporary),
-		cmocka_unit_test(lines),
+		cmocka_unit_test(each_path),	      cmocka_unit_test(globs_are_names),
+		cmocka_unit_test(denied_by_rule),     cmocka_unit_test(addresses),
+		cmocka_unit_test(nothing_to_suggest), cmocka_unit_test(places_have_names),
+		cmocka_unit_test(temporary),	      cmocka_unit_test(lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
