@@ -97,7 +97,8 @@ static char *absolute(const char *path)
 		return strdup(path);
 	while (!strncmp(path, "./", 2))
 		path += 2 + strspn(path + 2, "/");
-	return asprintf(&whole, "%s/%s", strcmp(folder, "/") ? folder : "", path) < 0 ? NULL : whole;
+	return asprintf(&whole, "%s/%s", strcmp(folder, "/") ? folder : "", path) < 0 ? NULL
+										      : whole;
 }
 
 static int find(const struct load *load, const char *name, const char *from, char **ret_file,

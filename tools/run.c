@@ -372,6 +372,38 @@ static void print_lines(const struct run *run, const char *list)
 	}
 }
 
+/* An amount as it would be written in a policy; malloc'ed, NULL on no memory. */
+static char *amount(unsigned long long bytes)
+{
+	static const char units[] = "\0KMGT";
+	size_t unit = 0;
+	char *text;
+
+	while (units[unit + 1] && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	return asprintf(&text, "%llu%.1s", bytes, units + unit) < 0 ? NULL : text;
+}
+
+/* What ended or failed for no denial, but for a limit. */
+static void print_limits(const struct run *run)
+{
+	const json_t *reached = json_object_get(run->end, "limits_reached"),
+		     *memory = json_object_get(reached, "memory"),
+		     *tasks = json_object_get(reached, "tasks");
+	_cleanup_free_ char *limit = amount((unsigned long long)json_number(memory, "limit"));
+	long long killed = json_number(memory, "killed"), refused = json_number(tasks, "refused");
+
+	if (memory)
+		say("the limit memory: %s was reached: %lld process%s killed", limit ? limit : "?",
+		    killed, killed == 1 ? " was" : "es were");
+	if (tasks)
+		say("the limit tasks: %lld was reached: no process or thread could be "
+		    "started, %lld time%s",
+		    json_number(tasks, "limit"), refused, refused == 1 ? "" : "s");
+}
+
 static void print_summary(const struct run *run)
 {
 	const char *name = json_text(run->session, "session");
@@ -390,6 +422,7 @@ static void print_summary(const struct run *run)
 	print_denials(run);
 	print_lines(run, "files");
 	print_lines(run, "network");
+	print_limits(run);
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (run->missed)
@@ -416,8 +449,8 @@ static void print_json_summary(const struct run *run, int status)
 		"{s:s, s:s, s:s, s:i, s:O}", "session", json_text(run->session, "session"),
 		"policy", rf_policy_name(run->load.policy), "mode",
 		load_audit(&run->load) ? "audit" : "enforce", "status", status, "denials", list);
-	for (const char *const *name =
-		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
+	for (const char *const *name = (const char *const[]){"denied", "would_deny", "lost",
+							     "killed", "limits_reached", NULL};
 	     *name; name++)
 		json_object_set(summary, *name, json_object_get(run->end, *name));
 	/* Of `denied`, but not in `denials` nor in the file of --events; the log has them. */
