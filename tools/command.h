@@ -44,6 +44,7 @@ struct command {
 	const struct command_option *options; /* ends with a NULL name; --help is added */
 	int (*run)(const struct command *command, int argc, char **argv);
 	int usage_exit; /* 0: EXIT_USAGE */
+	const char *letters; /* keys of options without a value that are short options, too */
 	bool runs; /* what follows the first argument belongs to the command that is run */
 };
 
