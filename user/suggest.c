@@ -10,7 +10,7 @@
 #include "user/suggest.h"
 #include "user/text.h"
 
-static const char *const rights[] = {"read", "modify", "create", "delete", "attr", "exec"};
+static const char *const rights[] = {"read", "write", "modify", "create", "delete", "attr", "exec"};
 
 static const char *text_of(const json_t *object, const char *name)
 {
@@ -151,10 +151,10 @@ static int wish_path(json_t *wishes, const json_t *event, const char *path,
 		json_object_set_new(json_object_get(wish, "rights"), json_string_value(right) ?: "",
 				    json_true());
 	/* Who makes such a file reads it, changes it and removes it, too. */
-	if (temporary && !rule)
-		for (i = 0; i < RF_COUNT(rights) && strcmp(rights[i], "exec") != 0; i++)
-			json_object_set_new(json_object_get(wish, "rights"), rights[i],
-					    json_true());
+	if (temporary && !rule) {
+		json_object_set_new(json_object_get(wish, "rights"), "read", json_true());
+		json_object_set_new(json_object_get(wish, "rights"), "write", json_true());
+	}
 	if (rule)
 		json_object_set_new(wish, "reopens", json_true());
 	if (temporary)
@@ -208,23 +208,37 @@ static int add_wish(json_t *wishes, const json_t *event, const struct rf_suggest
 		       : wish_path(wishes, event, text_of(event, "path"), places);
 }
 
-static json_t *line_of(const char *pattern, const json_t *wish)
+/* As people write them: `write` is four of them. */
+static void add_rights(struct rf_text *line, json_t *wanted)
+{
+	static const char *const write[] = {"modify", "create", "delete", "attr"};
+	bool all = true, first = true;
+
+	for (size_t i = 0; i < RF_COUNT(write); i++)
+		all &= json_object_get(wanted, write[i]) != NULL;
+	if (all || json_object_get(wanted, "write")) {
+		json_object_set_new(wanted, "write", json_true());
+		for (size_t i = 0; i < RF_COUNT(write); i++)
+			json_object_del(wanted, write[i]);
+	}
+	for (size_t i = 0; i < RF_COUNT(rights); i++) {
+		if (!json_object_get(wanted, rights[i]))
+			continue;
+		add(line, first ? "" : ", ");
+		add(line, rights[i]);
+		first = false;
+	}
+}
+
+static json_t *line_of(const char *pattern, json_t *wish)
 {
 	_cleanup_text_ struct rf_text line = {0};
 	const char *comment = text_of(wish, "comment");
-	const json_t *wanted = json_object_get(wish, "rights");
-	bool first = true;
 
 	if (*text_of(wish, "line"))
 		return json_string(text_of(wish, "line"));
 	add(&line, "- {allow: [");
-	for (size_t i = 0; i < RF_COUNT(rights); i++) {
-		if (!json_object_get(wanted, rights[i]))
-			continue;
-		add(&line, first ? "" : ", ");
-		add(&line, rights[i]);
-		first = false;
-	}
+	add_rights(&line, json_object_get(wish, "rights"));
 	add(&line, "], paths: [");
 	add_quoted(&line, pattern);
 	/* A deny that is taken back is warned about, unless one says that it is meant. */

@@ -219,7 +219,7 @@ static void temporary(void **state)
 				   .path = (char *)"/tmp/ccAnother.s"};
 
 	(void)state;
-	assert_line(text, "- {allow: [read, modify, create, delete, attr], paths: ['/tmp/*']} "
+	assert_line(text, "- {allow: [read, write], paths: ['/tmp/*']} "
 			  "# temporary files: other names each time");
 	assert_int_equal(verdict(head, event, &object), 0);
 	object.path = (char *)"/tmp";
