@@ -336,6 +336,11 @@ const char *rf_policy_name(const struct rf_policy *policy)
 	return policy->name;
 }
 
+unsigned int rf_policy_dashes(const struct rf_policy *policy, bool network)
+{
+	return network ? policy->network_dashes : policy->files_dashes;
+}
+
 bool rf_policy_audit(const struct rf_policy *policy)
 {
 	return policy->audit;

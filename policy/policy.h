@@ -69,6 +69,11 @@ void rf_policy_free(struct rf_policy *policy);
 const char *rf_policy_name(const struct rf_policy *policy);
 bool rf_policy_audit(const struct rf_policy *policy); /* mode: audit */
 bool rf_policy_log_all(const struct rf_policy *policy); /* log: all */
+/*
+ * The column, from 1, of the dashes of the list `files` or `network` in the policy's own text; 0:
+ * it has no such list, or one in brackets.
+ */
+unsigned int rf_policy_dashes(const struct rf_policy *policy, bool network);
 
 /* Where a policy needs a feature; the strings belong to the policy. */
 struct rf_need {

@@ -44,6 +44,7 @@ struct command {
 	const struct command_option *options; /* ends with a NULL name; --help is added */
 	int (*run)(const struct command *command, int argc, char **argv);
 	int usage_exit; /* 0: EXIT_USAGE */
+	const char *letters; /* keys of options without a value that are short options, too */
 	bool runs; /* what follows the first argument belongs to the command that is run */
 };
 
@@ -121,6 +122,7 @@ struct load {
 	size_t n_vars, vars_capacity;
 	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
 	bool audit; /* whatever the policy says */
+	bool stored; /* rules are told later, elsewhere: their files get absolute paths */
 	unsigned int features; /* accepted; those that are not enforced become notes */
 	struct rf_planter planter; /* for load_names() */
 	/* The rest is what load_home() and load_policy() made. */

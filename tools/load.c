@@ -109,12 +109,40 @@ static const char *variable(void *userdata, const char *name, bool env)
 	return load_variable(userdata, name, env);
 }
 
+/* The path from the root on: what is stored is read in other folders. */
+static char *absolute(const char *path)
+{
+	_cleanup_free_ char *folder = getcwd(NULL, 0);
+	char *whole;
+
+	if (*path == '/' || !folder)
+		return strdup(path);
+	while (!strncmp(path, "./", 2))
+		path += 2 + strspn(path + 2, "/");
+	return asprintf(&whole, "%s/%s", strcmp(folder, "/") ? folder : "", path) < 0 ? NULL
+										      : whole;
+}
+
+static int find(const struct load *load, const char *name, const char *from, char **ret_file,
+		char **ret_text, size_t *ret_size)
+{
+	_cleanup_free_ char *file = NULL;
+	int r = rf_find_policy(name, from, load->home, &file, ret_text, ret_size);
+
+	if (r < 0)
+		return r;
+	*ret_file = load->stored ? absolute(file) : rf_steal(&file);
+	if (*ret_file)
+		return 0;
+	free(*ret_text);
+	*ret_text = NULL;
+	return -ENOMEM;
+}
+
 static int parent(void *userdata, const char *name, const char *from, char **ret_file,
 		  char **ret_text, size_t *ret_size)
 {
-	const struct load *load = userdata;
-
-	return rf_find_policy(name, from, load->home, ret_file, ret_text, ret_size);
+	return find(userdata, name, from, ret_file, ret_text, ret_size);
 }
 
 static char *parent_hint(void *userdata, const char *name, const char *from, int error)
@@ -198,7 +226,7 @@ int load_policy(struct load *load, struct rf_diags *diags)
 	r = load_places(load, diags);
 	if (r < 0)
 		return r;
-	r = rf_find_policy(load->name, NULL, load->home, &load->file, &text, &size);
+	r = find(load, load->name, NULL, &load->file, &text, &size);
 	if (r < 0) {
 		not_found(load, -r, diags);
 		return r;

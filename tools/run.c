@@ -16,6 +16,7 @@
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/event.h"
+#include "user/find.h"
 #include "user/run.h"
 #include "user/suggest.h"
 #include "user/text.h"
@@ -232,12 +233,22 @@ static char *why_text(const json_t *event)
 	return text;
 }
 
+/* A policy without ${WORKSPACE} has its workspace where one may be none: in a home, say. */
+static struct rf_suggest_places places_of(const struct run *run)
+{
+	return (struct rf_suggest_places){
+		.workspace = run->load.workspace_used ? run->load.workspace : NULL,
+		.home = run->load.home,
+	};
+}
+
 /* Equal denials are one line of the summary. */
 static void count_denial(struct run *run, const json_t *event)
 {
 	_cleanup_free_ char *key = NULL, *rights = rights_text(event),
 			    *object = rf_event_object(event), *why = why_text(event);
 	long long count = json_number(event, "count");
+	const struct rf_suggest_places places = places_of(run);
 	json_t *known, *one, *line;
 
 	if (count < 1)
@@ -269,7 +280,7 @@ static void count_denial(struct run *run, const json_t *event)
 			json_object_set(one, *name, value);
 	}
 	json_object_set_new(one, "count", json_integer(count));
-	if ((line = rf_suggest(event)))
+	if ((line = rf_suggest(event, &places)))
 		json_object_set_new(one, "allow", line);
 	if (json_object_set_new(run->denials, key, one) < 0)
 		run->not_shown += count;
@@ -341,39 +352,77 @@ static void print_denials(const struct run *run)
 		say("and others: ringfence events %s", json_text(run->session, "session"));
 }
 
-/* The lines for one list of the policy; those that are there already are not repeated. */
-static void print_lines(const struct run *run, const char *list, bool *headed)
+/* Where lines for a list of the policy are to be written. */
+static void print_heading(const struct run *run, const char *list, unsigned int dashes)
 {
-	_cleanup_json_ json_t *printed = json_object();
-	const char *key;
-	json_t *one;
+	const char *file = strchr(run->load.name, '/') ? run->load.name : run->load.file;
 
-	json_object_foreach (run->denials, key, one) {
-		const json_t *allow = json_object_get(one, "allow");
-		const char *line = json_text(allow, "line");
+	if (rf_find_shipped(run->load.file))
+		say("to allow this, add at the end of `%s:` in a policy of your own with "
+		    "`extends: [%s]`:",
+		    list, rf_policy_name(run->load.policy));
+	else if (dashes)
+		say("to allow this, add at the end of `%s:` of %s:", list, file);
+	else
+		say("to allow this, add at the end of `%s:` of %s, indented as its items are:",
+		    list, file);
+}
 
-		if (!allow || strcmp(json_text(allow, "key"), list) != 0 ||
-		    json_object_get(printed, line))
-			continue;
-		if (!*headed)
-			say("to allow it, at the end of the lists of policy \"%s\", or of one that "
-			    "extends it:",
-			    rf_policy_name(run->load.policy));
-		*headed = true;
-		if (!json_object_size(printed))
-			fprintf(stderr, "  %s:\n", list);
-		if (json_object_size(printed) == SUMMARY_LINES)
+/* The lines for one list of the policy. */
+static void print_lines(const struct run *run, const char *list)
+{
+	const struct rf_suggest_places places = places_of(run);
+	_cleanup_json_ json_t *lines = rf_suggest_lines(run->denials, list, &places);
+	unsigned int dashes = rf_policy_dashes(run->load.policy, !strcmp(list, "network"));
+	const json_t *line;
+	size_t i;
+
+	if (json_array_size(lines))
+		print_heading(run, list, dashes);
+	json_array_foreach (lines, i, line) {
+		if (i == SUMMARY_LINES)
 			break;
-		fputs("    ", stderr);
-		print_clean(line, stderr);
+		fprintf(stderr, "%*s",
+			dashes && !rf_find_shipped(run->load.file) ? (int)dashes - 1 : 2, "");
+		print_clean(json_string_value(line), stderr);
 		putc('\n', stderr);
-		json_object_set_new(printed, line, json_true());
 	}
+}
+
+/* An amount as it would be written in a policy; malloc'ed, NULL on no memory. */
+static char *amount(unsigned long long bytes)
+{
+	static const char units[] = "\0KMGT";
+	size_t unit = 0;
+	char *text;
+
+	while (units[unit + 1] && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	return asprintf(&text, "%llu%.1s", bytes, units + unit) < 0 ? NULL : text;
+}
+
+/* What ended or failed for no denial, but for a limit. */
+static void print_limits(const struct run *run)
+{
+	const json_t *reached = json_object_get(run->end, "limits_reached"),
+		     *memory = json_object_get(reached, "memory"),
+		     *tasks = json_object_get(reached, "tasks");
+	_cleanup_free_ char *limit = amount((unsigned long long)json_number(memory, "limit"));
+	long long killed = json_number(memory, "killed"), refused = json_number(tasks, "refused");
+
+	if (memory)
+		say("the limit memory: %s was reached: %lld process%s killed", limit ? limit : "?",
+		    killed, killed == 1 ? " was" : "es were");
+	if (tasks)
+		say("the limit tasks: %lld was reached: no process or thread could be "
+		    "started, %lld time%s",
+		    json_number(tasks, "limit"), refused, refused == 1 ? "" : "s");
 }
 
 static void print_summary(const struct run *run)
 {
-	bool headed = false;
 	const char *name = json_text(run->session, "session");
 	long long denied = json_number(run->end, "denied"),
 		  would = json_number(run->end, "would_deny"), lost = json_number(run->end, "lost"),
@@ -388,8 +437,9 @@ static void print_summary(const struct run *run)
 	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
-	print_lines(run, "files", &headed);
-	print_lines(run, "network", &headed);
+	print_lines(run, "files");
+	print_lines(run, "network");
+	print_limits(run);
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (run->missed)
@@ -416,8 +466,8 @@ static void print_json_summary(const struct run *run, int status)
 		"{s:s, s:s, s:s, s:i, s:O}", "session", json_text(run->session, "session"),
 		"policy", rf_policy_name(run->load.policy), "mode",
 		load_audit(&run->load) ? "audit" : "enforce", "status", status, "denials", list);
-	for (const char *const *name =
-		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
+	for (const char *const *name = (const char *const[]){"denied", "would_deny", "lost",
+							     "killed", "limits_reached", NULL};
 	     *name; name++)
 		json_object_set(summary, *name, json_object_get(run->end, *name));
 	/* Of `denied`, but not in `denials` nor in the file of --events; the log has them. */
@@ -435,9 +485,8 @@ static void print_note(const struct run *run)
 	for (const struct rf_unenforced *u = rf_unenforced; u->area; u++)
 		fprintf(stderr, "%s %s", u == rf_unenforced ? "" : ",", u->area);
 	fputs(" (ringfence status says more)\n", stderr);
-	if (run->verbose)
-		say("session %s, events in %s", json_text(run->session, "session"),
-		    json_text(run->session, "log"));
+	say("session %s, events in %s", json_text(run->session, "session"),
+	    json_text(run->session, "log"));
 }
 
 /* ---- the command ------------------------------------------------------------ */
@@ -507,6 +556,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 	_cleanup_run_ struct run run = {
 		.load.name = DEFAULT_POLICY,
 		.load.features = FEATURES_ENFORCED,
+		.load.stored = true,
 		.events = -1,
 		.cgroup_procs = -1,
 	};
@@ -534,7 +584,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 		return EXIT_RUN;
 	if (!run.quiet && !run.identity.uid && !run.user)
 		say("running as root");
-	if (!run.quiet && (run.verbose || isatty(STDERR_FILENO)))
+	if (!run.quiet && run.verbose)
 		print_note(&run);
 
 	rf_client_on_event(run.client, on_event, &run);

@@ -200,6 +200,15 @@ int rf_find_policy(const char *name, const char *from, const char *home, char **
 	return r;
 }
 
+bool rf_find_shipped(const char *file)
+{
+	_cleanup_free_ char *folder = profiles();
+	size_t length = folder ? strlen(folder) : 0;
+
+	return length && !strncmp(file, folder, length) && file[length] == '/' &&
+	       !strchr(file + length + 1, '/');
+}
+
 char *rf_find_places(const char *home)
 {
 	_cleanup_text_ struct rf_text all = {0};

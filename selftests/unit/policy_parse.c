@@ -416,6 +416,41 @@ static void test_no_exec(void **state)
 	rf_diags_done(&diags);
 }
 
+/* Where a line can be added to a list. */
+static void test_dashes(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int files, network;
+	} all[] = {
+		{HEAD "files:\n- {allow: exec, paths: [/]}\n", 1, 0},
+		{HEAD
+		 "files:\n  - allow: exec\n    paths: [/]\nnetwork:\n    - {allow: connect, to: ['*']}\n",
+		 3, 5},
+		{HEAD "files:\n    # a remark\n    -   allow: exec\n        paths: [/]\n", 5, 0},
+		{HEAD "files: [{allow: exec, paths: [/]}]\n", 0, 0},
+		{HEAD "extends: [other]\n", 0, 0},
+	};
+	static const struct test_parent parents[] = {
+		{"other", "ringfence: 1\nname: o\nfiles:\n  - {allow: exec, paths: [/]}\n"},
+		{NULL, NULL},
+	};
+
+	(void)state;
+	test_parents = parents;
+	for (size_t i = 0; i < RF_COUNT(all); i++) {
+		struct rf_policy *policy = NULL;
+		struct rf_diags diags = {0};
+
+		assert_int_equal(test_parse(all[i].text, &diags, &policy), 0);
+		assert_int_equal(rf_policy_dashes(policy, false), all[i].files);
+		assert_int_equal(rf_policy_dashes(policy, true), all[i].network);
+		rf_policy_free(policy);
+		rf_diags_done(&diags);
+	}
+	test_parents = NULL;
+}
+
 static void test_diag_text(void **state)
 {
 	struct rf_diags diags = {0};
@@ -446,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_nul_and_size), cmocka_unit_test(test_too_many_rules),
 		cmocka_unit_test(test_many_errors),  cmocka_unit_test(test_good),
 		cmocka_unit_test(test_no_exec),	     cmocka_unit_test(test_diag_text),
+		cmocka_unit_test(test_dashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
