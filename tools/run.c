@@ -10,9 +10,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "policy/explain.h"
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/event.h"
@@ -125,6 +127,35 @@ static int open_events(struct run *run)
 					   : NULL,
 		"cannot write events to %s: %s", file, strerror(-r));
 	return r;
+}
+
+/* May the user change the file, or put another in its place? */
+static bool is_users(const struct run *run, const char *path)
+{
+	_cleanup_free_ char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+	struct stat file, parent;
+
+	return !run->identity.uid ||
+	       (fstat(run->events, &file) == 0 && file.st_uid == run->identity.uid) ||
+	       (folder && stat(*folder ? folder : "/", &parent) == 0 &&
+		parent.st_uid == run->identity.uid);
+}
+
+/* What is confined would write its own record. */
+static void check_events(struct run *run)
+{
+	_cleanup_free_ char *path = run->events < 0 ? NULL : realpath(run->events_file, NULL);
+	const struct rf_object object = {.rights = RF_MODIFY, .path = path};
+	struct rf_explanation explanation;
+	struct stat st;
+
+	if (!path || fstat(run->events, &st) < 0 || !S_ISREG(st.st_mode) || !is_users(run, path) ||
+	    rf_explain_object(run->load.image, &object, &explanation) < 0 ||
+	    explanation.verdict.missing)
+		return;
+	rf_diag(&run->diags, RF_WARNING, NULL, 0, 0,
+		"put the file where the policy allows no write",
+		"the session can change its events in %s", path);
 }
 
 static json_t *start_request(const struct run *run, char **argv)
@@ -548,6 +579,8 @@ static int prepare(struct run *run)
 		r = load_check_workspace(&run->load, &run->diags);
 	if (r == 0)
 		r = open_events(run);
+	if (r == 0)
+		check_events(run);
 	return r;
 }
 
