@@ -119,17 +119,19 @@ static bool unmake(const char *path)
 }
 
 /*
- * The directory C in A is put aside, while A goes to B and comes back: it is never below B, but who
- * reads its way up slowly may meet C in A and A in B.
+ * A directory deep in A, B says behind a colon where, is put aside while A goes to B and comes back.
+ * It is never below B, but who reads its way up slowly may meet it in A and A in B.
  */
 static bool carry(const struct scene *scene)
 {
-	char in[256], aside[256];
+	char in[512], aside[256], b[256];
+	int size = (int)strcspn(scene->b, ":");
 
-	snprintf(in, sizeof(in), "%s/C", scene->a);
+	snprintf(b, sizeof(b), "%.*s", size, scene->b);
+	snprintf(in, sizeof(in), "%s/%s", scene->a, scene->b + size + 1);
 	snprintf(aside, sizeof(aside), "%s.aside/C", scene->a);
-	return rename(in, aside) == 0 && rename(scene->a, scene->b) == 0 &&
-	       rename(scene->b, scene->a) == 0 && rename(aside, in) == 0;
+	return rename(in, aside) == 0 && rename(scene->a, b) == 0 && rename(b, scene->a) == 0 &&
+	       rename(aside, in) == 0;
 }
 
 static bool move(struct scene *scene)
