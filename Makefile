@@ -156,7 +156,7 @@ endef
 
 $(O)/flags: FORCE
 	@$(PKG_CONFIG) --exists --print-errors $(packages) || \
-		{ echo "make: libraries are missing; 'make deps' installs them" >&2; exit 1; }
+		{ echo "make: libraries are missing; 'make build-deps' installs them" >&2; exit 1; }
 	$(call same_or_new,$(cflags) $(ldflags) $(libs) $(shell $(CC) --version | head -n 1))
 
 $(B)/flags: FORCE
@@ -265,7 +265,10 @@ check_deps = git python3 libcmocka-dev clang-format-14 clang-tidy cppcheck libcl
 vm_deps = qemu-system-x86 mmdebstrap debian-archive-keyring e2fsprogs cpio kmod lz4 \
 	procps xz-utils zstd
 
-deps: ## install the Debian packages that are missing
+build-deps: ## install the Debian packages that building and installing needs
+	@selftests/deps $(build_deps)
+
+deps: ## install the Debian packages that are missing, also those of checks and VMs
 	@selftests/deps $(build_deps) $(check_deps) $(vm_deps)
 
 # ---- install ----------------------------------------------------------------
@@ -312,6 +315,6 @@ help: ## this list
 	@echo "  V=1 shows commands; SAN=1, CC=clang, O=DIR, prefix=DIR: see the head of Makefile"
 
 .PHONY: all tests fuzzers variants check check-fast check-vm check-long show-flags fuzz mutants bench demo \
-	format check-format deps install uninstall clean help FORCE
+	format check-format build-deps deps install uninstall clean help FORCE
 
 -include $(shell find $(O)/obj $(B) -name '*.d' 2>/dev/null)

@@ -81,7 +81,7 @@ enum rf_reason {
 	RF_REASON_FOLDED, /* names are folded there, and a rule below says something else */
 	RF_REASON_DEVICE, /* a device node that is neither named by a rule nor the system's own */
 	RF_REASON_MAP_FULL, /* no room to remember what the session made */
-	RF_REASON_IDENTITY, /* an ioctl after which rules would not know an object, or its copy */
+	RF_REASON_IDENTITY, /* an ioctl by which rules would not know an object, its copy or its open */
 	RF_REASON_BAD_FAMILY, /* a socket or an address of a kind that no rule can name */
 	RF_REASONS,
 };

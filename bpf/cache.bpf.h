@@ -117,8 +117,9 @@ static __always_inline void cache_end(struct rf_walk *walk, struct inode *keeper
 	struct rf_cache *cache;
 	struct rf_cached *way;
 
-	if (!READ_ONCE(key->word) || rf_verdict_denies(&walk->verdict) ||
-	    rf_verdict_audited(&walk->verdict))
+	if (!READ_ONCE(key->word) || rf_verdict_audited(&walk->verdict))
+		return;
+	if (RF_GUARD(rf_verdict_denies(&walk->verdict)))
 		return;
 	cache = bpf_inode_storage_get(&caches, keeper, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cache)

@@ -9,7 +9,8 @@
  *   file_ioctl, file_ioctl_compat
  *             -> TIOCSTI and TIOCLINUX, which type into the terminal of whoever
  *                started the session; those that change what an object is known by,
- *                or copy a tree with all that is denied in it; no other ioctl is judged
+ *                copy a tree with all that is denied in it, or open as execve does;
+ *                no other ioctl is judged
  */
 #include "bpf/event.bpf.h"
 #include "bpf/label.bpf.h"
@@ -23,7 +24,10 @@ static __always_inline __u8 open_rights(const struct file *file)
 	const struct inode *inode = file->f_inode;
 	__u8 want = 0;
 
-	/* Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag. */
+	/*
+	 * Only execve opens regular files so; mq_open and TIOCGPTPEER let callers set the flag, and
+	 * so does an ioctl of XFS, which is refused.
+	 */
 	if (flags & FMODE_EXEC_FLAG && (flags & O_ACCMODE) == 0 &&
 	    (inode->i_mode & S_IFMT) == S_IFREG && inode->i_sb->s_magic != MQUEUE_MAGIC)
 		return RF_EXEC;
@@ -38,13 +42,22 @@ static __always_inline __u8 open_rights(const struct file *file)
 
 /*
  * An overlay's file in its layer, opened under the overlay's path (kernels before 6.7): that
- * path has been judged for the overlay's own file.
+ * path has been judged for the overlay's own file, and its verdict would be the same.
  */
 static __always_inline bool is_layer_of_overlay(const struct file *file)
 {
 	const struct inode *inode = file->f_path.dentry->d_inode;
 
 	return file->f_inode != inode && inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC;
+}
+
+/*
+ * A pidfd: since Linux 6.9 the kernel makes it (pidfd_open(2), CLONE_PIDFD) by an open, but
+ * nothing is opened that has a name or a content.
+ */
+static __always_inline bool is_pidfd(const struct file *file)
+{
+	return file->f_inode->i_sb->s_magic == PID_FS_MAGIC;
 }
 
 SEC("lsm/file_open")
@@ -62,6 +75,8 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	want = open_rights(file);
 	word = label_word(label);
 	if (is_known_allowed(&file->f_path, file->f_inode, want, word) || is_layer_of_overlay(file))
+		return 0;
+	if (RF_GUARD(is_pidfd(file)))
 		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
 	judge_object(label, &file->f_path, file->f_inode, want, word);
@@ -82,9 +97,15 @@ static __always_inline __u8 refused_ioctl(unsigned int cmd)
 	case FS_IOC32_SETVERSION:
 	case EXT4_IOC_SETVERSION:
 	case EXT4_IOC32_SETVERSION:
+	case EXT4_IOC_SWAP_BOOT:
 	case BTRFS_IOC_SNAP_CREATE:
 	case BTRFS_IOC_SNAP_CREATE_V2:
+	case BTRFS_IOC_SEND:
+	case BTRFS_IOC_SEND_32:
 	case BCH_IOCTL_SUBVOLUME_CREATE:
+	/* It would open for reading what may be executed only: see open_rights(). */
+	case XFS_IOC_OPEN_BY_HANDLE:
+	case XFS_IOC_OPEN_BY_HANDLE_32:
 		return RF_REASON_IDENTITY;
 	}
 	return 0;

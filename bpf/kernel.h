@@ -20,6 +20,13 @@
 #define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
 #define barrier() asm volatile("" ::: "memory")
 
+/*
+ * Marks the condition of an early return. selftests/mutants-live makes the first the second, of
+ * each in turn: a live test must notice.
+ */
+#define RF_GUARD(condition) (condition)
+#define RF_GUARD_OFF(condition) (0 && (condition))
+
 #define EPERM 1
 #define ENOMEM 12
 #define EACCES 13
@@ -43,10 +50,17 @@
 #define FS_IOC32_SETVERSION 0x40047602
 #define EXT4_IOC_SETVERSION 0x40086604
 #define EXT4_IOC32_SETVERSION 0x40046604
-/* btrfs.h, bcachefs_ioctl.h: snapshots */
+#define EXT4_IOC_SWAP_BOOT 0x6611
+/* btrfs.h, bcachefs_ioctl.h: snapshots, and all of a subvolume as a stream */
 #define BTRFS_IOC_SNAP_CREATE 0x50009401
 #define BTRFS_IOC_SNAP_CREATE_V2 0x50009417
+#define BTRFS_IOC_SEND 0x40489426
+#define BTRFS_IOC_SEND_32 0x40449426
 #define BCH_IOCTL_SUBVOLUME_CREATE 0x4020bc10
+
+/* xfs_fs.h: an open by a handle, with flags that its caller chooses */
+#define XFS_IOC_OPEN_BY_HANDLE 0xc038586b
+#define XFS_IOC_OPEN_BY_HANDLE_32 0xc01c586b
 
 /* stat.h: i_mode */
 #define S_IFMT 00170000
@@ -68,8 +82,12 @@
 
 /* fs.h: SB_NOUSER, a file system that no one can mount */
 #define SB_NOUSER (1ul << 31)
+/* fs.h: SB_KERNMOUNT, one that the kernel made for itself */
+#define SB_KERNMOUNT (1ul << 22)
 /* magic.h */
 #define PIPEFS_MAGIC 0x50495045
+#define PID_FS_MAGIC 0x50494446
+#define NSFS_MAGIC 0x6e736673
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
@@ -144,6 +162,7 @@ struct super_block {
 	unsigned long s_flags;
 	unsigned long s_magic;
 	void *s_fs_info;
+	int s_stack_depth;
 };
 
 struct inode {
@@ -153,6 +172,7 @@ struct inode {
 	unsigned long i_ino;
 	__u32 i_rdev;
 	__u32 i_generation;
+	void *i_private;
 };
 
 struct dentry {
@@ -166,8 +186,13 @@ struct vfsmount {
 	struct dentry *mnt_root;
 };
 
+struct proc_ns_operations {
+	const char *name;
+};
+
 struct ns_common {
 	unsigned int inum;
+	const struct proc_ns_operations *ops;
 };
 
 struct mnt_namespace {

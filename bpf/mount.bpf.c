@@ -27,7 +27,9 @@ static __always_inline bool remember(const struct super_block *sb, const struct 
 	struct rf_meter *meter = bpf_map_lookup_elem(&meters, &mine.slot);
 	__u64 address = (__u64)sb;
 
-	if (!meter || !rf_meter_made(&meter->made, mine.session, 1))
+	if (!meter)
+		return false;
+	if (RF_GUARD(!rf_meter_made(&meter->made, mine.session, 1)))
 		return false;
 	if (!bpf_map_update_elem(&made, &address, &mine, BPF_NOEXIST))
 		return true;
@@ -62,7 +64,9 @@ int BPF_PROG(rf_sb_kern_mount, const struct super_block *sb, int ret)
 	if (!label)
 		return ret;
 	/* A session that has ended opens nothing, there neither. */
-	if (!is_fresh_memory(sb) || !label_word(label) || remember(sb, label))
+	if (RF_GUARD(!is_fresh_memory(sb)))
+		return 0;
+	if (!label_word(label) || remember(sb, label))
 		return 0;
 	report(label->slot, label->session, RF_OP_MOUNT, 0, RF_REASON_MAP_FULL);
 	return -EPERM;

@@ -132,8 +132,10 @@ int BPF_PROG(rf_socket_create, int family, int type, int protocol, int kern, int
 {
 	struct rf_label *label;
 
-	if (ret || kern || may_be_made(family, type, protocol))
+	if (ret || kern)
 		return ret;
+	if (RF_GUARD(may_be_made(family, type, protocol)))
+		return 0;
 	label = hook_label(RF_OP_SOCKET, RF_NET_CONNECT, -EACCES, &ret);
 	if (!label)
 		return ret;
@@ -177,12 +179,12 @@ static __always_inline __u8 read_address(struct rf_event *event, const void *add
 	if (to.family == AF_UNSPEC && op == RF_OP_CONNECT)
 		return 0;
 	if (to.family == AF_UNSPEC || to.family == AF_INET) {
-		if (size < RF_SOCKADDR_IN)
+		if (RF_GUARD(size < RF_SOCKADDR_IN))
 			return RF_REASON_UNREADABLE;
 		event->family = AF_INET;
 		set_address(event, 0, mapped(to.v4));
 	} else if (to.family == AF_INET6) {
-		if (size < RF_SOCKADDR_IN6)
+		if (RF_GUARD(size < RF_SOCKADDR_IN6))
 			return RF_REASON_UNREADABLE;
 		event->family = AF_INET6;
 		set_address(event, to.v6[0], to.v6[1]);
@@ -218,7 +220,7 @@ static __always_inline int judge_peer(struct socket *sock, const void *address, 
 	family = sk->__sk_common.skc_family;
 	protocol = sk->sk_protocol;
 	/* Not judged here, and no socket of another family can become one of these. */
-	if (family == AF_UNIX || family == AF_NETLINK || is_kernels(sk))
+	if (RF_GUARD(family == AF_UNIX || family == AF_NETLINK) || is_kernels(sk))
 		return 0;
 	label = hook_label(op, RF_NET_CONNECT, -EACCES, &ret);
 	if (!label)
@@ -228,14 +230,14 @@ static __always_inline int judge_peer(struct socket *sock, const void *address, 
 	if (family != AF_INET && family != AF_INET6)
 		return refuse(label, word, op, RF_REASON_BAD_FAMILY);
 	reason = read_address(&label->event, address, size, op);
-	if (word && !reason && label->event.family == AF_UNSPEC)
+	if (RF_GUARD(word && !reason && label->event.family == AF_UNSPEC))
 		return 0;
 	label->event.proto = judged_as(protocol);
 	if (!reason && !label->event.proto) {
 		label->event.proto = protocol <= 0xff ? protocol : 0;
 		reason = RF_REASON_BAD_FAMILY;
 	}
-	if (!word || reason)
+	if (RF_GUARD(!word || reason))
 		return refuse(label, word, op, reason);
 	judge_address(label, word);
 	return answer_net(label, word, op);
@@ -305,7 +307,7 @@ int BPF_PROG(rf_netlink_send, struct sock *sk, struct sk_buff *skb, int ret)
 	label = hook_label(RF_OP_SEND, RF_NET_CONNECT, -EACCES, &ret);
 	if (!label)
 		return ret;
-	if (sk->sk_protocol == NETLINK_ROUTE && only_asks(skb->data, skb->len))
+	if (RF_GUARD(sk->sk_protocol == NETLINK_ROUTE && only_asks(skb->data, skb->len)))
 		return 0;
 	begin(label, AF_NETLINK);
 	return refuse(label, label_word(label), RF_OP_SEND, RF_REASON_BAD_FAMILY);

@@ -58,12 +58,12 @@ static __always_inline void judge_terminal(struct rf_label *label, const struct 
 	/* Not the ptmx of a devpts that the session mounted: it is one more name of /dev/ptmx. */
 	if (inode->i_rdev >> MINORBITS == UNIX98_PTY_SLAVE_MAJOR) {
 		owner = bpf_inode_storage_get(&ptys, inode, NULL, 0);
-		if (owner && *owner == label->session) {
+		if (RF_GUARD(owner && *owner == label->session)) {
 			rf_verdict_allow(v);
 			return;
 		}
 	}
-	if (!is_controlling(inode, sb))
+	if (RF_GUARD(!is_controlling(inode, sb)))
 		return;
 	first = *v;
 	walk->place = RF_TTY;

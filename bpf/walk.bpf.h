@@ -51,8 +51,8 @@ static __always_inline __u32 tty_state(const __u64 *image, __u32 mask)
 		if (!image || !walk)                                                                     \
 			return 0;                                                                        \
 		i &= RF_MAX_COMPONENTS - 1;                                                              \
-		if (i < walk->folded &&                                                                  \
-		    rf_state_allows(image->word, mask, state, walk->verdict.want)) {                     \
+		if (RF_GUARD(i < walk->folded &&                                                         \
+			     rf_state_allows(image->word, mask, state, walk->verdict.want))) {           \
 			walk->reason = RF_REASON_FOLDED;                                                 \
 			return 0;                                                                        \
 		}                                                                                        \
@@ -105,7 +105,7 @@ static __always_inline __u32 tty_state(const __u64 *image, __u32 mask)
 		word = own ? walk->own[i] : walk->anchor[i];                                             \
 		state = RF_NAME_STATE(word);                                                             \
 		/* Reused while it was read: the policy is gone. */                                      \
-		if (RF_NAME_POLICY(word) != walk->key.policy) {                                          \
+		if (RF_GUARD(RF_NAME_POLICY(word) != walk->key.policy)) {                                \
 			rf_verdict_fail(&walk->verdict, RF_REASON_RACED);                                \
 			return 0;                                                                        \
 		}                                                                                        \
@@ -180,8 +180,8 @@ __noinline int judge_walk(struct rf_walk *walk)
 /* Memory that has no name: a pipe, a memfd. Opened only through /proc/PID/fd. */
 static __always_inline bool is_detached(unsigned long flags, unsigned long magic)
 {
-	return (flags & SB_NOUSER) &&
-	       (magic == PIPEFS_MAGIC || magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC);
+	return ((flags & SB_NOUSER) && (magic == PIPEFS_MAGIC || magic == TMPFS_MAGIC)) ||
+	       ((flags & SB_KERNMOUNT) && magic == HUGETLBFS_MAGIC);
 }
 
 static __always_inline void names_of(__u64 *names, const struct rf_anchor *anchor)
@@ -199,6 +199,8 @@ static __always_inline void anchored(struct rf_walk *walk, const struct rf_ancho
 	walk->key = *key;
 	walk->place = RF_ANCHORED;
 }
+
+#define NS_NAME_SIZE 32 /* of the kind of a namespace, as "net", with its NUL */
 
 /* The name of a file system's type, as the number that its first 8 bytes are. */
 #define TYPE_TMPFS 0x7366706d74ull /* "tmpfs" and NULs */
@@ -250,6 +252,18 @@ static __always_inline struct rf_anchor *read_anchor(struct rf_anchor_key *key,
 	return bpf_map_lookup_elem(&anchors, key);
 }
 
+/* A namespace has no parent and no name of its own: it has that of the link in /proc/PID/ns. */
+static __always_inline void name_namespace(struct rf_walk *walk, struct inode *inode)
+{
+	struct ns_common *ns = BPF_CORE_READ(inode, i_private);
+	const char *name = BPF_CORE_READ(ns, ops, name);
+	long size = bpf_probe_read_kernel_str(walk->text, NS_NAME_SIZE, name);
+
+	walk->name[0] = (__u64)name;
+	walk->len[0] = size > 0 && size <= NS_NAME_SIZE ? size - 1 : 0;
+	walk->n = 1;
+}
+
 /*
  * The root of a file system that has no anchor. True if it is known all the same:
  * one of the kernel's, or made by the session.
@@ -263,15 +277,17 @@ static __always_inline bool known_root(struct rf_walk *walk, struct dentry *dent
 	__u64 address = (__u64)sb;
 	struct rf_made *maker;
 
+	key.ino = BPF_CORE_READ(sb, s_magic);
+	if (key.ino == NSFS_MAGIC)
+		name_namespace(walk, inode);
 	/* An inode that was opened by its handle may have no parent yet, which makes it no root. */
-	if (BPF_CORE_READ(sb, s_root) != dentry)
+	else if (RF_GUARD(BPF_CORE_READ(sb, s_root) != dentry))
 		return false;
 	maker = bpf_map_lookup_elem(&made, &address);
-	if (maker && maker->session == walk->session) {
+	if (RF_GUARD(maker && maker->session == walk->session)) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
-	key.ino = BPF_CORE_READ(sb, s_magic);
 	anchor = bpf_map_lookup_elem(&anchors, &key);
 	if (!anchor)
 		return false;
@@ -364,17 +380,27 @@ static __always_inline void walk_slowly(struct rf_walk *walk, bool crossing)
 	}
 }
 
-/* Does the object's mount hang where the session was started, where it may not mount itself? */
+/*
+ * Does the object's mount hang where the session was started, where it may not mount itself?
+ * The place of a stacked file system (overlayfs, ecryptfs) does not say what it shows: that
+ * lies in others, and kernels before 6.7 open it there under the overlay's path.
+ */
 static __always_inline bool is_given(const struct rf_walk *walk)
 {
 	struct mount *mount =
 		(struct mount *)(walk->mnt - bpf_core_field_offset(struct mount, mnt));
+	struct dentry *object = (struct dentry *)walk->object;
 	struct rf_session *session;
 	__u32 slot = walk->slot;
 
+	if (RF_GUARD(BPF_CORE_READ(object, d_inode, i_sb, s_stack_depth)))
+		return false;
 	session = bpf_map_lookup_elem(&sessions, &slot);
-	return session && session->mnt_ns && BPF_CORE_READ(mount, mnt_ns) &&
-	       BPF_CORE_READ(mount, mnt_ns, ns.inum) == session->mnt_ns;
+	if (!session || !session->mnt_ns || !BPF_CORE_READ(mount, mnt_ns))
+		return false;
+	if (RF_GUARD(BPF_CORE_READ(mount, mnt_ns, ns.inum) != session->mnt_ns))
+		return false;
+	return true;
 }
 
 /* All that can be done to find the object's names. */
@@ -451,7 +477,7 @@ static __always_inline bool walk_up(struct rf_walk *walk, const struct dentry *d
 	walk->n = walk->folded = 0;
 	walk->named = false;
 	walk->own[0] = walk->own[1] = walk->own[2] = walk->own[3] = 0;
-	if (is_detached(sb->s_flags, sb->s_magic)) {
+	if (RF_GUARD(is_detached(sb->s_flags, sb->s_magic))) {
 		walk->place = RF_DETACHED;
 		return true;
 	}
@@ -512,7 +538,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	__u32 i, type;
 
 	rf_verdict_begin(&walk->verdict, want);
-	if (!word) {
+	if (RF_GUARD(!word)) {
 		walk->n = 0;
 		walk->place = RF_NOWHERE;
 		rf_verdict_fail(&walk->verdict, RF_REASON_ENDED);
@@ -528,7 +554,7 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	cache_begin(walk, dentry, inode, keeper);
 	if (walk_up(walk, dentry)) {
 		judge_walk(walk);
-		if (!(walk->before & 1) && moves() == walk->before) {
+		if (!RF_GUARD(walk->before & 1 || moves() != walk->before)) {
 			cache_end(walk, keeper);
 			goto judged;
 		}
@@ -541,8 +567,8 @@ static __always_inline void judge_object(struct rf_label *label, const struct pa
 	return;
 judged:
 	type = READ_ONCE(inode->i_mode) & S_IFMT;
-	if ((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing && !walk->named &&
-	    !is_system_node(inode->i_sb))
+	if (RF_GUARD((type == S_IFCHR || type == S_IFBLK) && !walk->verdict.missing &&
+		     !walk->named && !is_system_node(inode->i_sb)))
 		rf_verdict_fail(&walk->verdict, RF_REASON_DEVICE);
 }
 

@@ -40,6 +40,16 @@ static bool number(const char **at, unsigned int most, unsigned int *ret_n)
 	return true;
 }
 
+/* ":443", "443", "443/tcp": a port alone? */
+static bool is_port(const char *text)
+{
+	size_t n;
+
+	text += *text == ':';
+	n = strspn(text, "0123456789-");
+	return n && (!text[n] || text[n] == '/');
+}
+
 /* The address itself: up to its end in *ret_end, with the bits that its family has. */
 static int parse_host(const char *text, struct rf_target *t, const char **ret_end,
 		      unsigned int *ret_bits, struct rf_pattern_error *error)
@@ -58,7 +68,11 @@ static int parse_host(const char *text, struct rf_target *t, const char **ret_en
 	if (brackets && begin[n] != ']')
 		return fail(error, 0, "as in [2001:db8::]/32:443", "`[` without `]`");
 	if (!brackets && strchr(text, ':') && strchr(strchr(text, ':') + 1, ':'))
-		return fail(error, 0, "put an IPv6 address in brackets: [2001:db8::]/32:443",
+		return fail(error, 0,
+			    text[n] == ':' && memchr(text, '.', n)
+				    ? "one port or one range behind the address: 10.0.0.1:443"
+				    : "put an IPv6 address in brackets, and all in quotes: "
+				      "\"[2001:db8::]/32:443\"",
 			    "\"%.60s\" is not clear", text);
 	if (n >= sizeof(host))
 		return fail(error, 0, "as in 10.0.0.0/8 or [2001:db8::]/32", "not an address");
@@ -75,7 +89,9 @@ static int parse_host(const char *text, struct rf_target *t, const char **ret_en
 		*ret_end = begin + n;
 		return 0;
 	}
-	return fail(error, 0, "as in 10.0.0.0/8:443, [2001:db8::]/32 or *:443",
+	return fail(error, 0,
+		    is_port(text) ? "a port of every address is *:PORT, as in \"*:443\""
+				  : "as in 10.0.0.0/8:443, [2001:db8::]/32 or *:443",
 		    "\"%.60s\" is no address", text);
 }
 
@@ -140,6 +156,9 @@ int rf_target_parse(const char *text, struct rf_target *ret_target, struct rf_pa
 	const char *at = text;
 	int r;
 
+	if (strstr(text, "://"))
+		return fail(error, 0, "write the address and the port alone, as in 10.0.0.1:443",
+			    "\"%.60s\" is a URL", text);
 	r = parse_host(text, &t, &at, &bits, error);
 	if (!r)
 		r = parse_prefix(text, &at, bits, &t, error);
@@ -152,7 +171,10 @@ int rf_target_parse(const char *text, struct rf_target *ret_target, struct rf_pa
 	else if (!strcmp(at, "/udp"))
 		t.protocols = RF_UDP;
 	else if (*at)
-		return fail(error, at - text, "ADDRESS[/PREFIX][:PORTS][/tcp or /udp]",
+		return fail(error, at - text,
+			    *at == '-' ? "addresses that belong together are a prefix, as in "
+					 "10.0.0.0/24"
+				       : "ADDRESS[/PREFIX][:PORTS][/tcp or /udp]",
 			    "\"%.40s\" is not understood", at);
 	*ret_target = t;
 	return 0;

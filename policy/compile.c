@@ -64,14 +64,34 @@ static size_t members_of(const struct rf_policy *policy, const uint16_t *numbers
 	return n;
 }
 
-static void never_wins(const struct rf_rule_head *rule, size_t members, struct rf_diags *diags)
+/* `by` (NULL: not known) decides instead, `about` what. */
+static void never_wins(const struct rf_rule_head *rule, size_t members,
+		       const struct rf_rule_head *by, const char *about, struct rf_diags *diags)
 {
 	_cleanup_text_ struct rf_text text = {0};
+	char at[32];
 
 	add_rule(&text, rule, members);
+	if (by) {
+		rf_text_add(&text, "; `", 3);
+		add_rule(&text, by, 1);
+		rf_text_add(&text, "` (", 3);
+		rf_text_add(&text, by->file, strlen(by->file));
+		rf_text_add(&text, at, snprintf(at, sizeof(at), ":%u) decides about ", by->line));
+		rf_text_add(&text, about, strlen(about));
+	}
 	rf_diag(diags, RF_WARNING, rule->file, rule->line, rule->column,
-		"later rules decide everything that it matches: remove or move it",
+		"other rules decide everything that it matches: remove or move it",
 		"this rule can never win: %s", text.text ? text.text : "");
+}
+
+static void reopens(const struct rf_rule_head *rule, const struct rf_rule_head *deny,
+		    struct rf_diags *diags)
+{
+	rf_diag(diags, RF_WARNING, rule->file, rule->line, rule->column,
+		"say `reopens: true` if this is meant, else move it before the deny",
+		"this allow reopens a part of `deny %s %s` (%s:%u)", deny->rights, deny->written,
+		deny->file, deny->line);
 }
 
 /* An allow of 0.0.0.0 or :: alone: it would have to be one of every address. */
@@ -84,10 +104,47 @@ static void allows_nothing(const struct rf_rule_head *rule, struct rf_diags *dia
 		rule->written);
 }
 
-/* A rule that decides nothing anywhere, an allow that takes back a deny. */
-static int warn_rules(const struct rf_policy *policy, const uint16_t *numbers,
-		      const struct rf_nfa *nfa, const struct rf_dfa *dfa,
-		      const struct rf_lint *lint, struct rf_diags *diags)
+/* That a child changes what its parents say is what children are for. */
+static bool is_own(const struct rf_policy *policy, const struct rf_rule_head *rule)
+{
+	return strcmp(rule->file, policy->file) == 0;
+}
+
+/* The variable of the caller's at the start of a path: its length, 0 for none. */
+static size_t place_at_start(const char *written)
+{
+	static const char *const starts[] = {"~", "${HOME}", "${WORKSPACE}", "${env:"};
+
+	for (size_t i = 0; i < RF_COUNT(starts); i++) {
+		size_t n = strlen(starts[i]);
+
+		if (!strncmp(written, starts[i], n))
+			return starts[i][n - 1] == ':' ? strcspn(written, "}") + 1 : n;
+	}
+	return 0;
+}
+
+/*
+ * Does a rule lose to another that says the same, only because of where the session has its
+ * home or its workspace? With /tmp as the workspace `/tmp` loses to `${WORKSPACE}` beside it,
+ * and the policy is none the worse. What matches everything wins anywhere; and where a deny
+ * loses to an allow it matters, whatever the reason.
+ */
+static bool loses_by_place(const struct rf_rule_head *rule, const struct rf_rule_head *by)
+{
+	size_t n = place_at_start(rule->written), m = place_at_start(by->written);
+
+	if ((!n && !m) || rule->sense.action != by->sense.action)
+		return false;
+	if (!m)
+		return by->written[0] == '/' && by->written[1] && !strchr("*?[{", by->written[1]);
+	return n != m || strncmp(rule->written, by->written, n) != 0;
+}
+
+/* Rules that decide nothing anywhere. */
+static int warn_unused(const struct rf_policy *policy, const uint16_t *numbers,
+		       const struct rf_nfa *nfa, const struct rf_dfa *dfa, const void *image,
+		       struct rf_diags *diags)
 {
 	_cleanup_free_ bool *wins = calloc(policy->nrules + 1, sizeof(*wins));
 
@@ -100,23 +157,31 @@ static int warn_rules(const struct rf_policy *policy, const uint16_t *numbers,
 			wins[rf_priority_rule(w->at[k / RF_RIGHTS][k % RF_RIGHTS])] = true;
 	}
 	for (size_t n = 1; n <= policy->nrules; n++) {
-		const struct rf_rule_head *rule = rf_policy_rule(policy, n), *deny;
+		const struct rf_rule_head *rule = rf_policy_rule(policy, n);
 		size_t members = members_of(policy, numbers, n - 1);
+		_cleanup_text_ struct rf_text path = {0};
+		uint16_t by;
 
-		/* That a child changes what its parents say is what children are for. */
-		if (!members || strcmp(rule->file, policy->file) != 0)
+		if (!members || wins[n] || !is_own(policy, rule))
 			continue;
-		if (!wins[n])
-			never_wins(rule, members, diags);
-		if (!lint->reopened[n])
+		by = rf_lint_decider(policy, image, n, &path);
+		if (by && loses_by_place(rule, rf_policy_rule(policy, by)))
 			continue;
-		deny = rf_policy_rule(policy, lint->reopened[n]);
-		rf_diag(diags, RF_WARNING, rule->file, rule->line, rule->column,
-			"say `reopens: true` if this is meant, else move it before the deny",
-			"this allow reopens a part of `deny %s %s` (%s:%u)", deny->rights,
-			deny->written, deny->file, deny->line);
+		never_wins(rule, members, by ? rf_policy_rule(policy, by) : NULL, path.text, diags);
 	}
 	return 0;
+}
+
+/* Allows that take back a deny. */
+static void warn_reopened(const struct rf_policy *policy, const uint16_t *numbers,
+			  const struct rf_lint *lint, struct rf_diags *diags)
+{
+	for (size_t n = 1; n <= policy->nrules; n++) {
+		const struct rf_rule_head *rule = rf_policy_rule(policy, n);
+
+		if (lint->reopened[n] && members_of(policy, numbers, n - 1) && is_own(policy, rule))
+			reopens(rule, rf_policy_rule(policy, lint->reopened[n]), diags);
+	}
 }
 
 static void explosion(const struct rf_policy *policy, const uint16_t culprits[RF_CULPRITS],
@@ -174,7 +239,7 @@ int rf_policy_automaton(const struct rf_policy *policy, const uint16_t *numbers,
 	if (!r)
 		r = rf_dfa_minimise(&dfa);
 	if (!r && !without)
-		r = warn_rules(policy, numbers, &nfa, &dfa, &lint, diags);
+		warn_reopened(policy, numbers, &lint, diags);
 	if (r) {
 		rf_nfa_done(&nfa);
 		rf_dfa_done(&dfa);
@@ -190,11 +255,12 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 		     struct rf_net *net)
 {
 	_cleanup_free_ bool *wins = calloc(RF_MAX_RULES + 1, sizeof(*wins));
+	_cleanup_free_ struct rf_net_lint *lint = calloc(RF_MAX_RULES + 1, sizeof(*lint));
 	int r;
 
-	if (!wins)
+	if (!wins || !lint)
 		return -ENOMEM;
-	r = rf_net_build(policy, without, net);
+	r = rf_net_build(policy, without, lint, net);
 	if (r == -E2BIG)
 		rf_diag(diags, RF_ERROR, policy->net[0].head.file, policy->net[0].head.line, 1,
 			"use fewer, wider prefixes and port ranges",
@@ -209,13 +275,20 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 	}
 	for (size_t i = 0; i < policy->nnet; i++) {
 		const struct rf_net_rule *rule = &policy->net[i];
+		const struct rf_net_lint *l = &lint[i];
 
-		if (wins[i] || strcmp(rule->head.file, policy->file) != 0)
+		if (!is_own(policy, &rule->head))
 			continue;
-		if (rule->head.sense.action == RF_RULE_ALLOW && rf_target_is_any(&rule->target))
+		if (wins[i] && l->reopened)
+			reopens(&rule->head, &l->reopened->head, diags);
+		else if (wins[i])
+			continue;
+		else if (rule->head.sense.action == RF_RULE_ALLOW &&
+			 rf_target_is_any(&rule->target))
 			allows_nothing(&rule->head, diags);
 		else
-			never_wins(&rule->head, 1, diags);
+			never_wins(&rule->head, 1, l->beaten_by ? &l->beaten_by->head : NULL,
+				   rule->head.written, diags);
 	}
 	return 0;
 }
@@ -281,6 +354,8 @@ static int compile(const struct rf_policy *policy, bool grouped, size_t without,
 		r = build_net(policy, without, diags, &net);
 	if (!r)
 		r = rf_image_write(&write, policy->file, diags, &image, ret_size);
+	if (!r && !without)
+		r = warn_unused(policy, numbers, &nfa, &dfa, image, diags);
 	if (!r && !without)
 		r = rf_lint_patterns(policy, image, diags);
 	if (!r) {

@@ -35,7 +35,7 @@ static const char *did_you_mean(char *buffer, size_t size, const char *word,
 /* "a, b or c" in `buffer`. */
 static const char *one_of(char *buffer, size_t size, const char *const *names, size_t n)
 {
-	size_t at = snprintf(buffer, size, "one of ");
+	size_t at = snprintf(buffer, size, n == 1 ? "only " : "one of ");
 
 	for (size_t i = 0; i < n && at < size; i++)
 		at += snprintf(buffer + at, size - at, "%s%s", i ? ", " : "", names[i]);
@@ -47,6 +47,7 @@ static void unknown_key(struct rf_parser *p, const struct rf_yaml *key, const st
 {
 	const char *names[32];
 	char hint[80], all[300];
+	size_t known = 0;
 
 	if (!strcmp(key->text, "program") || !strcmp(key->text, "programs")) {
 		RF_ERROR_AT(
@@ -56,11 +57,13 @@ static void unknown_key(struct rf_parser *p, const struct rf_yaml *key, const st
 			"there are no rules by program");
 		return;
 	}
+	/* Those of later versions would be the next error. */
 	for (size_t i = 0; i < n; i++)
-		names[i] = keys[i].name;
+		if (keys[i].parse)
+			names[known++] = keys[i].name;
 	RF_ERROR_AT(p, key,
-		    did_you_mean(hint, sizeof(hint), key->text, names, n,
-				 one_of(all, sizeof(all), names, n)),
+		    did_you_mean(hint, sizeof(hint), key->text, names, known,
+				 one_of(all, sizeof(all), names, known)),
 		    "unknown key `%.80s`", key->text);
 }
 
@@ -151,6 +154,30 @@ const struct rf_yaml *rf_next_member(const struct rf_yaml *list, const struct rf
 	return list->kind == RF_LIST ? member->next : NULL;
 }
 
+/* `allow: read, write`, which YAML takes for one word; with brackets in `buffer`, else NULL. */
+static const char *in_brackets(char *buffer, size_t size, const char *text)
+{
+	size_t at = snprintf(buffer, size, "several rights need brackets: [");
+	const char *between = "";
+
+	for (const char *word = text; *word; between = ", ") {
+		size_t n = strcspn(word, ",+ ");
+		char right[8];
+
+		if (!n || n >= sizeof(right))
+			return NULL;
+		memcpy(right, word, n);
+		right[n] = 0;
+		if (!rf_right(right) || at >= size)
+			return NULL;
+		at += snprintf(buffer + at, size - at, "%s%s", between, right);
+		word += n + strspn(word + n, ",+ ");
+	}
+	if (!*between || at >= size || (size_t)snprintf(buffer + at, size - at, "]") >= size - at)
+		return NULL;
+	return buffer;
+}
+
 uint8_t rf_parse_rights(struct rf_parser *p, const struct rf_yaml *node, const char *what,
 			const char **ret_written)
 {
@@ -159,7 +186,7 @@ uint8_t rf_parse_rights(struct rf_parser *p, const struct rf_yaml *node, const c
 
 	for (const struct rf_yaml *m = rf_first_member(p, node, what); m;
 	     m = rf_next_member(node, m)) {
-		char hint[80], all[160];
+		char hint[80], all[160], several[120];
 		uint8_t right;
 
 		if (!rf_expect(p, m, RF_SCALAR, "a right", "as in `allow: [read, exec]`"))
@@ -167,10 +194,11 @@ uint8_t rf_parse_rights(struct rf_parser *p, const struct rf_yaml *node, const c
 		right = rf_right(m->text);
 		if (!right)
 			RF_ERROR_AT(p, m,
-				    did_you_mean(hint, sizeof(hint), m->text, rf_right_names,
-						 RF_RIGHT_NAMES,
-						 one_of(all, sizeof(all), rf_right_names,
-							RF_RIGHT_NAMES)),
+				    in_brackets(several, sizeof(several), m->text)
+					    ?: did_you_mean(hint, sizeof(hint), m->text,
+							    rf_right_names, RF_RIGHT_NAMES,
+							    one_of(all, sizeof(all), rf_right_names,
+								   RF_RIGHT_NAMES)),
 				    "unknown right \"%.80s\"", m->text);
 		rights |= right;
 		if (written.n)

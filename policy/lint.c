@@ -52,6 +52,44 @@ static const char *untold(struct lint *lint, uint16_t rule)
 		rf_policy_rule((lint)->policy, rule)->line,                                        \
 		rf_policy_rule((lint)->policy, rule)->column, hint, __VA_ARGS__)
 
+static char member_of(const struct rf_set *set)
+{
+	unsigned int byte = 1;
+
+	if (rf_set_has(set, 'x'))
+		return 'x';
+	while (byte < 0xff && !rf_set_has(set, byte))
+		byte++;
+	return (char)byte;
+}
+
+uint16_t rf_lint_decider(const struct rf_policy *policy, const void *image, size_t n,
+			 struct rf_text *path)
+{
+	const struct rf_path_rule *r = &policy->rules[n - 1];
+	const struct rf_sequence *s = &r->pattern.sequences[0];
+	const struct lint lint = {.policy = policy, .image = image};
+	uint8_t right = r->head.sense.rights & -r->head.sense.rights;
+	uint16_t rule;
+
+	for (size_t i = 0; i < s->n; i++) {
+		uint16_t atom = s->atoms[i];
+
+		if (atom < 0x100)
+			rf_text_byte(path, (char)atom);
+		else if (atom == RF_ATOM_STAR)
+			rf_text_byte(path, 'x');
+		else if (atom >= RF_ATOM_SET)
+			rf_text_byte(path, member_of(&policy->sets.items[atom - RF_ATOM_SET]));
+	}
+	if (!s->n)
+		rf_text_byte(path, '/');
+	if (path->failed)
+		return 0;
+	given(&lint, right, path->text, &rule);
+	return rule;
+}
+
 /* What others execute: the user's next shell, an ssh login, every program. */
 static int warn_executed(struct lint *lint)
 {

@@ -11,4 +11,11 @@
  */
 int rf_lint_patterns(const struct rf_policy *policy, const void *image, struct rf_diags *diags);
 
+/*
+ * The number of the rule that decides about a path which path rule `n` matches, for one of
+ * its rights; the path goes into `path`. 0 if there is none, or no memory.
+ */
+uint16_t rf_lint_decider(const struct rf_policy *policy, const void *image, size_t n,
+			 struct rf_text *path);
+
 #endif

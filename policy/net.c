@@ -14,6 +14,7 @@
 
 struct builder {
 	const struct rf_policy *policy;
+	struct rf_net_lint *lint; /* may be NULL */
 	struct rf_net net;
 	uint64_t work;
 	struct rf_port *list; /* scratch: the ports of a leaf */
@@ -40,6 +41,22 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static bool is_for(const struct rf_net_rule *r, uint8_t protocol, uint32_t port, bool audited)
+{
+	return r->target.protocols & protocol && port >= r->target.first &&
+	       port <= r->target.last && (!r->head.sense.audited || audited);
+}
+
+/* Where `best` wins over another: does it take back a deny without saying so? */
+static void note(const struct builder *b, const struct rf_net_rule *best,
+		 const struct rf_net_rule *other)
+{
+	b->lint[other - b->policy->net].beaten_by = best;
+	if (best->head.sense.action == RF_RULE_ALLOW && !best->head.sense.reopens &&
+	    other->head.sense.action == RF_RULE_DENY)
+		b->lint[best - b->policy->net].reopened = other;
+}
+
 /* The one of `set` that wins for a port, in a plane (see winners.h). */
 static const struct rf_net_rule *winner(const struct builder *b, const struct set *set,
 					uint8_t protocol, uint32_t port, bool audited)
@@ -49,12 +66,16 @@ static const struct rf_net_rule *winner(const struct builder *b, const struct se
 	for (size_t i = 0; i < set->n; i++) {
 		const struct rf_net_rule *r = &b->policy->net[set->items[i]];
 
-		if (!(r->target.protocols & protocol) || port < r->target.first ||
-		    port > r->target.last || (r->head.sense.audited && !audited))
-			continue;
-		if (!best || best->head.sense.action != RF_RULE_FORBID ||
-		    r->head.sense.action == RF_RULE_FORBID)
+		if (is_for(r, protocol, port, audited) &&
+		    (!best || best->head.sense.action != RF_RULE_FORBID ||
+		     r->head.sense.action == RF_RULE_FORBID))
 			best = r;
+	}
+	for (size_t i = 0; b->lint && i < set->n; i++) {
+		const struct rf_net_rule *r = &b->policy->net[set->items[i]];
+
+		if (r != best && is_for(r, protocol, port, audited))
+			note(b, best, r);
 	}
 	return best;
 }
@@ -414,11 +435,12 @@ static int add_any(struct builder *b, const struct set *all)
 	return r ? r : graft(&b->net, v6, v6_leaf);
 }
 
-int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net *ret_net)
+int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net_lint *lint,
+		 struct rf_net *ret_net)
 {
 	_cleanup_free_ uint32_t *items = malloc((3 * policy->nnet + 1) * sizeof(*items));
 	struct set holds = {items, 0}, pending = {0}, all = {0};
-	struct builder b = {.policy = policy};
+	struct builder b = {.policy = policy, .lint = lint};
 	int r = 0;
 
 	if (!items)

@@ -25,11 +25,19 @@ struct rf_net {
 	size_t nports, ports_capacity;
 };
 
+/* What shows when a rule meets others, by index into policy->net; NULL: nothing. */
+struct rf_net_lint {
+	const struct rf_net_rule
+		*reopened; /* of an allow without `reopens`: a deny that it takes something from */
+	const struct rf_net_rule *beaten_by; /* one that decides where it would */
+};
+
 /*
  * 0 with *ret_net, empty for a policy without such rules; -E2BIG beyond a limit;
- * -ENOMEM. Rule number `without` is left out.
+ * -ENOMEM. Rule number `without` is left out. `lint`, one for each rule, may be NULL.
  */
-int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net *ret_net);
+int rf_net_build(const struct rf_policy *policy, size_t without, struct rf_net_lint *lint,
+		 struct rf_net *ret_net);
 void rf_net_done(struct rf_net *net);
 
 #endif

@@ -13,7 +13,7 @@ struct rf_object {
 };
 
 /*
- * `op` is a right ("read", "write", "all", ...) and `object` an absolute path, or
+ * `op` is a right ("read", "write", "all", ...) or several ("read+modify", "read,modify") and `object` an absolute path, or
  * "connect" and an address with a port: "10.0.0.1:443", "[::1]:53/udp" (TCP if it
  * is not said). 0 with *ret_object, its path in `arena`; -EINVAL with *error, whose
  * `at` counts in `object` (`op` is at fault: RF_OBJECT_OP); -ENOMEM.

@@ -148,14 +148,16 @@ static int load_parent(struct loader *l, const char *from, const struct rf_yaml 
 			   : -ENOENT;
 	if (r == -ENOMEM)
 		return r;
-	if (r == -EEXIST) {
-		RF_ERROR_AT(p, node, RF_SHADOWED_HINT, RF_SHADOWED, node->text);
-		return 0;
-	}
 	if (r) {
-		RF_ERROR_AT(p, node,
-			    "a name is looked up in the folders of policies, a path has a slash",
-			    "no policy \"%.80s\" to extend: %s", node->text, strerror(-r));
+		_cleanup_free_ char *hint = NULL;
+
+		if (p->env->parent_hint)
+			hint = p->env->parent_hint(p->env->userdata, node->text, from, -r);
+		if (r == -EEXIST)
+			RF_ERROR_AT(p, node, hint, RF_SHADOWED, node->text);
+		else
+			RF_ERROR_AT(p, node, hint, "no policy \"%.80s\" to extend: %s", node->text,
+				    strerror(-r));
 		return 0;
 	}
 	for (size_t i = 0; i < l->nopen; i++) {
@@ -332,6 +334,11 @@ void rf_policy_free(struct rf_policy *policy)
 const char *rf_policy_name(const struct rf_policy *policy)
 {
 	return policy->name;
+}
+
+unsigned int rf_policy_dashes(const struct rf_policy *policy, bool network)
+{
+	return network ? policy->network_dashes : policy->files_dashes;
 }
 
 bool rf_policy_audit(const struct rf_policy *policy)

@@ -33,16 +33,16 @@ static void parse_file_action(struct rf_parser *p, const struct rf_yaml *key,
 static void parse_net_action(struct rf_parser *p, const struct rf_yaml *node, void *userdata,
 			     enum rf_action action)
 {
-	static const char *const names[] = {"connect", "bind"};
+	static const char *const names[] = {"connect"};
 	struct rf_action_item *item = userdata;
-	size_t i;
 
 	if (!begin_action(p, node, item, action))
 		return;
-	i = rf_parse_word(p, node, names, RF_COUNT(names), "a right of `network`");
-	if (i == 1)
+	if (node->kind == RF_SCALAR && !strcmp(node->text, "bind"))
 		RF_ERROR_AT(p, node, "this version of ringfence cannot enforce it; remove it",
 			    "`bind` is not supported yet");
+	else
+		rf_parse_word(p, node, names, RF_COUNT(names), "a right of `network`");
 	item->sense.rights = RF_NET_CONNECT;
 	item->rights = "connect";
 }
@@ -170,15 +170,27 @@ static void add_path(struct rf_parser *p, const struct rf_action_item *item,
 	}
 }
 
-/* Does it begin like a domain? These, and `session`, come with a later version. */
+/* Does it begin like a domain, and no URL? These, and `session`, come with a later version. */
 static bool is_domain(const char *text)
 {
 	size_t n = strcspn(text, "[:/");
 
+	if (strstr(text, "://"))
+		return false;
 	for (size_t i = 0; i < n; i++)
 		if ((text[i] | 0x20) >= 'a' && (text[i] | 0x20) <= 'z')
 			return true;
 	return false;
+}
+
+/* `{ name: example.org, port: 443 }`, as a later version has it. */
+static bool has_name(const struct rf_yaml *map)
+{
+	const struct rf_yaml *key = map->first;
+
+	while (key && !(key->text && !strcmp(key->text, "name")))
+		key = rf_yaml_next_key(key);
+	return key;
 }
 
 static void add_target(struct rf_parser *p, const struct rf_action_item *item,
@@ -188,12 +200,17 @@ static void add_target(struct rf_parser *p, const struct rf_action_item *item,
 	struct rf_pattern_error error;
 	struct rf_net_rule *rule;
 
-	if (node->kind == RF_MAP || (node->kind == RF_SCALAR && is_domain(node->text))) {
-		RF_ERROR_AT(p, node, "name addresses, as in 10.0.0.0/8:443",
+	if (node->kind == RF_MAP ? has_name(node) : node->text && is_domain(node->text)) {
+		const char *hint = "name addresses, as in 10.0.0.0/8:443";
+
+		if (node->text && !strncmp(node->text, "localhost", strlen("localhost")))
+			hint = "this host is 127.0.0.0/8 and \"[::1]\", with the port behind it";
+		RF_ERROR_AT(p, node, hint,
 			    "domains and `session` as targets are not supported yet");
 		return;
 	}
-	if (!rf_expect(p, node, RF_SCALAR, "a target", "as in \"10.0.0.0/8:443\"") ||
+	if (!rf_expect(p, node, RF_SCALAR, "a target",
+		       "in quotes, and no space behind a colon: \"10.0.0.0/8:443\"") ||
 	    !room(p, node))
 		return;
 	if (rf_grow(&policy->net, &policy->net_capacity, policy->nnet + 1, sizeof(*policy->net))) {
@@ -236,6 +253,14 @@ static void parse_item(struct rf_parser *p, const struct rf_yaml *node, const st
 		add(p, &item, m);
 }
 
+/* A list with dashes begins below its key, one in brackets beside it. */
+static void note_dashes(const struct rf_parser *p, const struct rf_yaml *key,
+			const struct rf_yaml *list, unsigned int *ret_column)
+{
+	if (p->top && list->line > key->line)
+		*ret_column = list->column;
+}
+
 void rf_parse_files(struct rf_parser *p, const struct rf_yaml *key, const struct rf_yaml *node,
 		    void *userdata)
 {
@@ -245,11 +270,11 @@ void rf_parse_files(struct rf_parser *p, const struct rf_yaml *key, const struct
 		{"reopens", parse_reopens},    {"audit", parse_audit},
 	};
 
-	(void)key;
 	(void)userdata;
 	if (!rf_expect(p, node, RF_LIST, "`files`",
 		       "as in `files: [{ allow: read, paths: [/usr] }]`"))
 		return;
+	note_dashes(p, key, node, &p->policy->files_dashes);
 	for (const struct rf_yaml *m = node->first; m; m = m->next)
 		parse_item(p, m, keys, RF_COUNT(keys), "paths", add_path);
 }
@@ -268,6 +293,7 @@ void rf_parse_network(struct rf_parser *p, const struct rf_yaml *key, const stru
 	if (!rf_expect(p, node, RF_LIST, "`network`",
 		       "as in `network: [{ allow: connect, to: [\"10.0.0.0/8:443\"] }]`"))
 		return;
+	note_dashes(p, key, node, &p->policy->network_dashes);
 	for (const struct rf_yaml *m = node->first; m; m = m->next)
 		parse_item(p, m, keys, RF_COUNT(keys), "to", add_target);
 }

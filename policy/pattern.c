@@ -158,7 +158,8 @@ static int lex_variable(struct lexer *l)
 static int lex_home(struct lexer *l)
 {
 	if (l->text[1] && l->text[1] != '/')
-		return fail(l->error, 0, "only ~ itself is known; \\~ is a tilde",
+		return fail(l->error, 0,
+			    "only ~ itself is known: write it out, as /home/NAME; \\~ is a tilde",
 			    "another user's home");
 	l->at++;
 	return push_value(l, "HOME", false, 0);
@@ -442,7 +443,7 @@ static int check_start(const char *text, struct rf_pattern_error *error)
 	if (*text == '/' || *text == '~' || !strncmp(text, "${", 2) || !strncmp(text, "**", 2))
 		return 0;
 	if (*text == '$')
-		return fail(error, 0, "write ${NAME}", "`$` without braces");
+		return fail(error, 0, "write ${NAME}, and ~ for $HOME", "`$` without braces");
 	return fail(error, 0,
 		    *text == '*'   ? "begin it with **/ to match anywhere"
 		    : *text == '{' ? "put the braces behind the first /"

@@ -40,6 +40,8 @@ struct rf_policy_env {
 	 */
 	int (*parent)(void *userdata, const char *name, const char *from, char **ret_file,
 		      char **ret_text, size_t *ret_size);
+	/* What to do where `parent` failed with -`error`, malloc'ed; NULL: nothing is known. May be NULL. */
+	char *(*parent_hint)(void *userdata, const char *name, const char *from, int error);
 	void *userdata;
 	/*
 	 * Features that the caller can enforce, bits 1 << enum rf_feature. A policy
@@ -51,7 +53,6 @@ struct rf_policy_env {
 
 /* What a person is told about such a name, wherever it stands. */
 #define RF_SHADOWED "the policy \"%s\" is in ./.ringfence and in another folder, too"
-#define RF_SHADOWED_HINT "a project must not change what a policy's name means; give its path"
 
 struct rf_policy; /* rules of a text and its parents, in order, with positions */
 
@@ -68,6 +69,11 @@ void rf_policy_free(struct rf_policy *policy);
 const char *rf_policy_name(const struct rf_policy *policy);
 bool rf_policy_audit(const struct rf_policy *policy); /* mode: audit */
 bool rf_policy_log_all(const struct rf_policy *policy); /* log: all */
+/*
+ * The column, from 1, of the dashes of the list `files` or `network` in the policy's own text; 0:
+ * it has no such list, or one in brackets.
+ */
+unsigned int rf_policy_dashes(const struct rf_policy *policy, bool network);
 
 /* Where a policy needs a feature; the strings belong to the policy. */
 struct rf_need {

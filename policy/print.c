@@ -132,7 +132,7 @@ int rf_print_net(const struct rf_policy *policy, FILE *out)
 	struct rf_net net;
 	int r;
 
-	r = rf_net_build(policy, 0, &net);
+	r = rf_net_build(policy, 0, NULL, &net);
 	if (r)
 		return r == -E2BIG ? -EINVAL : r;
 	fprintf(out, "%zu nodes, %zu leaves, %zu port ranges\n", net.nnodes, net.nleaves,

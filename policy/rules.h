@@ -51,6 +51,7 @@ struct rf_policy {
 	const char *name;
 	bool audit;
 	bool log_all;
+	unsigned int files_dashes, network_dashes; /* see rf_policy_dashes() */
 	uint8_t detached;
 	struct rf_limits limits;
 	struct rf_path_rule *rules; /* in order */

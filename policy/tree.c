@@ -7,7 +7,7 @@
 #include <yaml.h>
 
 struct builder {
-	const char *file;
+	const char *file, *text, *end;
 	struct rf_arena *arena;
 	struct rf_diags *diags;
 	struct rf_yaml *stack[RF_DEPTH_MAX];
@@ -163,6 +163,20 @@ static int handle(struct builder *b, const yaml_event_t *event)
 	}
 }
 
+/* Is there a tab in the indentation of a line? */
+static bool is_tabbed(const struct builder *b, size_t line)
+{
+	const char *p = b->text;
+
+	for (; p && line; line--) {
+		p = memchr(p, '\n', b->end - p);
+		p = p ? p + 1 : NULL;
+	}
+	while (p && p < b->end && *p == ' ')
+		p++;
+	return p && p < b->end && *p == '\t';
+}
+
 /* libyaml's messages are about tokens; say what people usually did. */
 static int syntax_error(struct builder *b, const yaml_parser_t *parser)
 {
@@ -176,7 +190,9 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser)
 			"not text: %s at byte %zu", problem, parser->problem_offset);
 		return -EINVAL;
 	}
-	if (strstr(context, "alias") || strstr(context, "anchor")) {
+	if (is_tabbed(b, mark.line)) {
+		hint = "indent with spaces, not with tabs";
+	} else if (strstr(context, "alias") || strstr(context, "anchor")) {
 		hint = "quote a pattern that begins with * or &";
 		mark = parser->context_mark;
 	} else if (strstr(problem, "found character that cannot start any token")) {
@@ -184,12 +200,14 @@ static int syntax_error(struct builder *b, const yaml_parser_t *parser)
 	} else if (strstr(problem, "unknown escape character")) {
 		hint = "use single quotes for patterns with a backslash";
 	} else if (strstr(context, "flow")) {
-		hint = "quote patterns with { } [ ] or a comma, as in \"${WORKSPACE}\"";
+		hint = "quote patterns with { } [ ] or a comma, as in \"${WORKSPACE}\", and IPv6 "
+		       "addresses, as in \"[::1]:443\"";
 	} else if (strstr(problem, "mapping values are not allowed")) {
 		hint = "check that the lines of an item start in the same column, and quote values "
 		       "with a colon";
 	} else if (strstr(context, "block collection") || strstr(context, "block mapping")) {
-		hint = "check that the lines of an item start in the same column";
+		hint = "check that the lines of an item start in the same column, and quote what "
+		       "begins with [ or {";
 	}
 	rf_diag(b->diags, RF_ERROR, b->file, mark.line + 1, mark.column + 1, hint, "%s%s%s",
 		problem, *context ? " " : "", context);
@@ -239,6 +257,8 @@ static int check_text(struct builder *b, const char *text, size_t size)
 	return 0;
 }
 
+static const char bom[] = "\xef\xbb\xbf";
+
 int rf_yaml_parse(const char *file, const char *text, size_t size, struct rf_arena *arena,
 		  struct rf_diags *diags, struct rf_yaml **ret_root)
 {
@@ -249,6 +269,13 @@ int rf_yaml_parse(const char *file, const char *text, size_t size, struct rf_are
 	r = check_text(&b, text, size);
 	if (r)
 		return r;
+	/* A byte order mark, as some editors write it: no column counts it. */
+	if (size >= strlen(bom) && !memcmp(text, bom, strlen(bom))) {
+		text += strlen(bom);
+		size -= strlen(bom);
+	}
+	b.text = text;
+	b.end = text + size;
 	if (!yaml_parser_initialize(&parser))
 		return -ENOMEM;
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);

@@ -93,6 +93,31 @@ static void work_out(struct rf_parser *p, struct rf_var *v)
 	v->state = RF_VAR_DONE;
 }
 
+static void hint_of_missing(struct rf_parser *p, const char *name, bool env,
+			    struct rf_pattern_error *error)
+{
+	const char *names[RF_VARS_MAX + 2] = {"WORKSPACE", "HOME"}, *nearest;
+	size_t n = 2;
+
+	for (const struct rf_var *v = p->vars->first; v && n < RF_COUNT(names); v = v->next)
+		names[n++] = v->name;
+	nearest = rf_nearest(name, names, n);
+	if (env)
+		snprintf(error->hint, sizeof(error->hint), "set %s in the environment", name);
+	else if (p->env->variable(p->env->userdata, name, true))
+		snprintf(
+			error->hint, sizeof(error->hint),
+			"did you mean ${env:%s}, of the environment? Or give it with --var %s=VALUE",
+			name, name);
+	else if (nearest && *nearest == *name)
+		snprintf(error->hint, sizeof(error->hint),
+			 "did you mean %s? Else give it with --var %s=VALUE, or in `vars`", nearest,
+			 name);
+	else
+		snprintf(error->hint, sizeof(error->hint),
+			 "give it with --var %s=VALUE, or in `vars`", name);
+}
+
 int rf_vars_look_up(void *parser, const char *name, bool env, const char **ret_value,
 		    struct rf_pattern_error *error)
 {
@@ -118,9 +143,7 @@ int rf_vars_look_up(void *parser, const char *name, bool env, const char **ret_v
 	}
 	snprintf(error->message, sizeof(error->message), "no value for %s%s", env ? "env:" : "",
 		 name);
-	snprintf(error->hint, sizeof(error->hint),
-		 env ? "set %s in the environment" : "give it with --var %s=VALUE, or in `vars`",
-		 name);
+	hint_of_missing(p, name, env, error);
 	return -ENOENT;
 }
 

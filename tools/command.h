@@ -44,6 +44,7 @@ struct command {
 	const struct command_option *options; /* ends with a NULL name; --help is added */
 	int (*run)(const struct command *command, int argc, char **argv);
 	int usage_exit; /* 0: EXIT_USAGE */
+	const char *letters; /* keys of options without a value that are short options, too */
 	bool runs; /* what follows the first argument belongs to the command that is run */
 };
 
@@ -110,6 +111,8 @@ void table_done(struct table *table);
 #define FEATURES_ENFORCED                                                                          \
 	(1u << RF_FEATURE_NETWORK | 1u << RF_FEATURE_AUDITED_RULES | 1u << RF_FEATURE_LIMITS)
 
+#define DEFAULT_POLICY "workspace-write"
+
 struct load {
 	const char *name; /* of the policy, or a path */
 	const char *user; /* --user: whose home it is; NULL: the caller's */
@@ -119,6 +122,7 @@ struct load {
 	size_t n_vars, vars_capacity;
 	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
 	bool audit; /* whatever the policy says */
+	bool stored; /* rules are told later, elsewhere: their files get absolute paths */
 	unsigned int features; /* accepted; those that are not enforced become notes */
 	struct rf_planter planter; /* for load_names() */
 	/* The rest is what load_home() and load_policy() made. */
@@ -144,8 +148,12 @@ int load_getopt(const struct command *command, int argc, char **argv, struct loa
 /* After the options: set the home. 0, or -errno with diagnostics. */
 int load_home(struct load *load, struct rf_diags *diags);
 
-/* Note an argument of --var. False if it is not NAME=VALUE. */
-bool load_var(struct load *load, char *argument);
+/* Note an argument of --var. False, with a message, if it is not NAME=VALUE or no place. */
+bool load_var(const struct command *command, struct load *load, char *argument);
+/* Set the workspace, and the home if --var does. 0, or -errno with diagnostics. */
+int load_places(struct load *load, struct rf_diags *diags);
+/* The value of a variable, NULL for none; after load_places(). `env`: of the environment. */
+const char *load_variable(struct load *load, const char *name, bool env);
 /* Find, parse and compile. 0, or -errno with diagnostics. */
 int load_policy(struct load *load, struct rf_diags *diags);
 void load_done(struct load *load);

@@ -20,6 +20,12 @@ int daemon_connect(struct rf_diags *diags, struct rf_client **ret_client)
 
 	if (r == 0)
 		return 0;
+	/* What there is nobody else can see. */
+	if (not_running(r) && geteuid() != 0) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, "use sudo",
+			"only root may use ringfence in this version");
+		return -EACCES;
+	}
 	if (not_running(r) && access(RF_PIN_DIR, F_OK) < 0) {
 		*ret_client = NULL;
 		return 0;

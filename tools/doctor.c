@@ -27,6 +27,7 @@ struct doctor {
 	bool probe, json;
 	struct rf_findings requirements, probes;
 	struct rf_trial *trial;
+	char *log; /* of the session; NULL: none was started */
 	json_t *seen; /* verdict, operation and object of each event: true */
 };
 
@@ -36,6 +37,7 @@ static void doctor_done(struct doctor *doctor)
 	rf_findings_done(&doctor->probes);
 	rf_trial_free(doctor->trial);
 	json_decref(doctor->seen);
+	free(doctor->log);
 }
 #define _cleanup_doctor_ __attribute__((cleanup(doctor_done)))
 
@@ -178,6 +180,7 @@ static int try_session(struct doctor *doctor, struct rf_trial_result *results,
 					"cwd", "/", "pid", (int)getpid(), "events", 1),
 			      diags, &session, &procs, ret_exit);
 	if (r == 0) {
+		doctor->log = strdup(json_text(session, "log"));
 		rf_client_on_event(client, on_event, doctor);
 		outside = outside_of(json_text(session, "cgroup"));
 		r = rf_trial_run(doctor->trial, procs, outside, results);
@@ -373,6 +376,9 @@ static int run_doctor(const struct command *command, int argc, char **argv)
 	if (probed)
 		probe(&doctor);
 	probes = code_of(&doctor.probes);
+	/* What is denied on purpose is no news, unless one has to look why not all of it was. */
+	if (probes == EXIT_OK && doctor.log)
+		unlink(doctor.log);
 	if (doctor.requirements.failed || doctor.probes.failed)
 		say("no memory");
 	return report(&doctor, code == EXIT_OK ? probes : code, probed);

@@ -15,10 +15,11 @@
 #include "user/control.h"
 #include "user/event.h"
 
-enum { KEY_FOLLOW = 'f', KEY_VERDICT = 'v', KEY_OP = 'o', KEY_PATH = 'p' };
+enum { KEY_FOLLOW = 'f', KEY_SESSION = 's', KEY_VERDICT = 'v', KEY_OP = 'o', KEY_PATH = 'p' };
 
 static const struct command_option options[] = {
 	{KEY_FOLLOW, "follow", NULL, "go on with new events"},
+	{KEY_SESSION, "session", "SESSION", "only this session, as the argument is"},
 	{KEY_VERDICT, "verdict", "VERDICT", "only deny, would-deny, allow, ...; may be repeated"},
 	{KEY_OP, "op", "OP", "only this operation: open, exec, ...; may be repeated"},
 	{KEY_PATH, "path", "PATH",
@@ -252,6 +253,20 @@ static bool is_verdict(const char *name)
 	return false;
 }
 
+/* Paths are absolute, but for those of objects that have none: "memfd:NAME", "pipe:[1]". */
+static bool may_be_path(const char *wanted)
+{
+	static const char *const kinds[] = {"memfd",	  "pipe",  "socket",
+					    "anon_inode", "tmpfs", "detached"};
+
+	if (*wanted && strchr("/*?[", *wanted))
+		return true;
+	for (size_t i = 0; i < RF_COUNT(kinds); i++)
+		if (!strncmp(wanted, kinds[i], strlen(kinds[i])))
+			return true;
+	return false;
+}
+
 /* Note one more value of an option; 0 or the exit code. */
 static int add_value(const struct command *command, int key, struct events *events)
 {
@@ -266,6 +281,10 @@ static int add_value(const struct command *command, int key, struct events *even
 			optarg);
 	if (key == KEY_OP && !is_op(optarg))
 		return misused_op(command, optarg);
+	if (key == KEY_PATH && !may_be_path(optarg))
+		return command_misused(
+			command, "no path of an event begins as %s does: begin it with / or *",
+			optarg);
 	if (values->n == VALUES_MAX)
 		return command_misused(command, "an option is given more than %d times",
 				       VALUES_MAX);
@@ -285,6 +304,11 @@ static int run_events(const struct command *command, int argc, char **argv)
 		case KEY_FOLLOW:
 			events.follow = true;
 			break;
+		case KEY_SESSION:
+			if (events.session && strcmp(events.session, optarg) != 0)
+				return command_misused(command, "one session at most");
+			events.session = optarg;
+			break;
 		case KEY_VERDICT:
 		case KEY_OP:
 		case KEY_PATH:
@@ -299,9 +323,10 @@ static int run_events(const struct command *command, int argc, char **argv)
 			return command_getopt_end(command, key);
 		}
 	}
-	if (argc - optind > 1)
+	if (argc - optind + (events.session != NULL) > 1)
 		return command_misused(command, "one session at most");
-	events.session = argv[optind];
+	if (optind < argc)
+		events.session = argv[optind];
 
 	r = daemon_connect(&diags, &client);
 	if (r == 0 && client) {
@@ -310,7 +335,7 @@ static int run_events(const struct command *command, int argc, char **argv)
 		rf_diag(&diags, RF_ERROR, NULL, 0, 0, NULL,
 			"ringfenced is not running: there is nothing to follow");
 		r = -ENOENT;
-	} else if (!events.follow) {
+	} else if (!events.follow && r != -EACCES && r != -EPERM) {
 		/* The logs tell what a daemon that is gone has seen. */
 		r = from_logs(&events, &diags);
 		if (r == -ENOENT && events.session)
@@ -334,4 +359,5 @@ const struct command command_events = {
 		"any of its values, different options for all of them. Lost events are always shown.\n",
 	.options = options,
 	.run = run_events,
+	.letters = "f",
 };

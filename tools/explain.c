@@ -19,7 +19,7 @@
 enum { KEY_POLICY = 'p', KEY_SESSION = 's' };
 
 static const struct command_option options[] = {
-	{KEY_POLICY, "policy", "POLICY", "a policy's name or path"},
+	{KEY_POLICY, "policy", "POLICY", "a policy's name or path (default: " DEFAULT_POLICY ")"},
 	{KEY_SESSION, "session", "SESSION", "the policy that is in force for this session"},
 	OPTIONS_LOAD,
 	OPTION_END,
@@ -300,6 +300,68 @@ static int load_session(struct load *load, const char *session, struct rf_diags 
 	return r;
 }
 
+static int look_up(void *userdata, const char *name, bool env, const char **ret_value,
+		   struct rf_pattern_error *error)
+{
+	const char *value = load_variable(userdata, name, env);
+
+	if (value) {
+		*ret_value = value;
+		return 0;
+	}
+	snprintf(error->message, sizeof(error->message), "no value for %s%s", env ? "env:" : "",
+		 name);
+	snprintf(error->hint, sizeof(error->hint), "write the path itself");
+	return -ENOENT;
+}
+
+/* Where a path is relative the one that is meant, as far as there is room for it. */
+static void hint_of_relative(const char *text, struct rf_pattern_error *error)
+{
+	_cleanup_free_ char *folder = getcwd(NULL, 0);
+	int n;
+
+	while (!strncmp(text, "./", 2))
+		text += 2 + strspn(text + 2, "/");
+	if (!folder || !*text || *text == '~' || *text == '$' || strstr(text, ".."))
+		return;
+	if (!strcmp(text, "."))
+		text = "";
+	n = snprintf(error->hint, sizeof(error->hint), "write \"$PWD%s%s\", which is %s%s%s here",
+		     *text ? "/" : "", text, strcmp(folder, "/") != 0 ? folder : "",
+		     *text ? "/" : "", text);
+	if (n < 0 || (size_t)n >= sizeof(error->hint))
+		snprintf(error->hint, sizeof(error->hint), "write \"$PWD/%s\"",
+			 strlen(text) < sizeof(error->hint) / 2 ? text : "...");
+}
+
+/*
+ * The act of the command line. What begins with ~ or ${NAME} is no path yet; all else is
+ * taken as it is, since a path from an event may hold anything.
+ */
+static int parse_act(struct load *load, struct rf_arena *arena, struct act *act,
+		     struct rf_pattern_error *error)
+{
+	const struct rf_pattern_env env = {look_up, load};
+	const char *text = act->text;
+	char *value;
+	int r;
+
+	if (*text == '~' || !strncmp(text, "${", 2)) {
+		r = rf_value_parse(text, &env, arena, &value, error);
+		if (r)
+			return r;
+		text = value;
+	}
+	r = rf_object_parse(act->op, text, arena, &act->object, error);
+	if (r == -EINVAL && error->at != RF_OBJECT_OP && strcmp(act->op, "connect") != 0 &&
+	    *text != '/')
+		hint_of_relative(text, error);
+	if (!r)
+		act->text = act->object.rights ? act->object.path : text;
+	return r;
+}
+
 static int explain(const struct command *command, struct load *load, const char *session,
 		   struct rf_diags *diags, char **words)
 {
@@ -309,13 +371,11 @@ static int explain(const struct command *command, struct load *load, const char 
 	int r;
 
 	/* What is wrong with the command line is said first. */
-	r = rf_object_parse(act.op, act.text, &arena, &act.object, &error);
+	r = parse_act(load, &arena, &act, &error);
 	if (r == -EINVAL)
 		return command_misused(command, "%s: %s%s%s",
 				       error.at == RF_OBJECT_OP ? act.op : act.text, error.message,
 				       *error.hint ? "; " : "", error.hint);
-	if (act.object.rights)
-		act.text = act.object.path;
 	if (!r && session) {
 		if (load_session(load, session, diags) < 0) {
 			print_diags(diags, RF_NOTE);
@@ -358,8 +418,6 @@ static int run_explain(const struct command *command, int argc, char **argv)
 		else
 			return command_getopt_end(command, key);
 	}
-	if (!load.name && !session)
-		return command_misused(command, "which policy? Give --policy or --session");
 	if (session && (load.name || load.user || load.n_vars))
 		return command_misused(command,
 				       "--session is the policy that is in force, with its "
@@ -367,9 +425,13 @@ static int run_explain(const struct command *command, int argc, char **argv)
 	if (argc - optind != 2)
 		return command_misused(command, "one operation and one object, please");
 
-	if (!session && load_home(&load, &diags) < 0) {
-		print_diags(&diags, RF_NOTE);
-		return EXIT_FAILED;
+	if (!session) {
+		if (!load.name)
+			load.name = DEFAULT_POLICY;
+		if (load_home(&load, &diags) < 0 || load_places(&load, &diags) < 0) {
+			print_diags(&diags, RF_NOTE);
+			return EXIT_FAILED;
+		}
 	}
 	return explain(command, &load, session, &diags, argv + optind);
 }
@@ -379,9 +441,11 @@ const struct command command_explain = {
 	.arguments = "OP OBJECT",
 	.summary = "say what a policy would decide, and by which rule",
 	.about =
-		"OP is read, modify, create, delete, attr, exec, write or all, and OBJECT an absolute\n"
-		"path, which need not exist and is taken as it is: links are not followed. Or OP is\n"
-		"connect, and OBJECT an address with a port: 10.0.0.1:443, [::1]:53/udp.\n"
+		"OP is read, modify, create, delete, attr, exec, write or all, or several of them as\n"
+		"read+modify, and OBJECT an absolute path, which need not exist and is taken as it is:\n"
+		"links are not followed. It may begin with ~ or ${NAME}, as in a policy, unless the\n"
+		"policy is a session's. Or OP is connect, and OBJECT an address with a port:\n"
+		"10.0.0.1:443, [::1]:53/udp.\n"
 		"Of a session there is no runner-up; only root can ask for one.\n"
 		"Exit status: 0 whatever the verdict, 3 if the policy is not valid.\n",
 	.options = options,

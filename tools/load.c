@@ -22,9 +22,8 @@ int load_getopt(const struct command *command, int argc, char **argv, struct loa
 			load->user = optarg;
 			break;
 		case 'v':
-			if (load_var(load, optarg))
+			if (load_var(command, load, optarg))
 				break;
-			command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
 			return OPTIONS_BAD;
 		default:
 			return key;
@@ -44,18 +43,41 @@ int load_home(struct load *load, struct rf_diags *diags)
 	return 0;
 }
 
-bool load_var(struct load *load, char *argument)
+/* The values that rules begin with: said once here, not for each of these rules. */
+static bool is_place(const char *argument)
 {
-	const char *c = argument;
+	return !strncmp(argument, "WORKSPACE=", strlen("WORKSPACE=")) ||
+	       !strncmp(argument, "HOME=", strlen("HOME="));
+}
 
-	if (!isalpha((unsigned char)*c) && *c != '_')
+bool load_var(const struct command *command, struct load *load, char *argument)
+{
+	const char *c = argument, *value;
+
+	if (isalpha((unsigned char)*c) || *c == '_')
+		while (isalnum((unsigned char)*c) || *c == '_')
+			c++;
+	if (*c != '=' || c == argument) {
+		command_misused(command, "--var takes NAME=VALUE, not %s", argument);
 		return false;
-	while (isalnum((unsigned char)*c) || *c == '_')
-		c++;
-	if (*c != '=')
+	}
+	value = c + 1;
+	if (is_place(argument) && *value != '/') {
+		bool home = *value == '~';
+
+		value += home;
+		while (*value == '/' || !strncmp(value, "./", 2) || !strcmp(value, "."))
+			value++;
+		command_misused(command,
+				"--var %s is no absolute path: write --var %.*s=\"$%s%s%s\"",
+				argument, (int)(c - argument), argument, home ? "HOME" : "PWD",
+				*value ? "/" : "", value);
 		return false;
-	if (rf_grow(&load->vars, &load->vars_capacity, load->n_vars + 1, sizeof(*load->vars)) < 0)
+	}
+	if (rf_grow(&load->vars, &load->vars_capacity, load->n_vars + 1, sizeof(*load->vars)) < 0) {
+		say("no memory");
 		return false;
+	}
 	load->vars[load->n_vars++] = argument;
 	return true;
 }
@@ -71,10 +93,8 @@ static const char *given(const struct load *load, const char *name)
 	return NULL;
 }
 
-static const char *variable(void *userdata, const char *name, bool env)
+const char *load_variable(struct load *load, const char *name, bool env)
 {
-	struct load *load = userdata;
-
 	if (env)
 		return getenv(name);
 	if (!strcmp(name, "WORKSPACE")) {
@@ -84,20 +104,60 @@ static const char *variable(void *userdata, const char *name, bool env)
 	return strcmp(name, "HOME") ? given(load, name) : load->home;
 }
 
+static const char *variable(void *userdata, const char *name, bool env)
+{
+	return load_variable(userdata, name, env);
+}
+
+/* The path from the root on: what is stored is read in other folders. */
+static char *absolute(const char *path)
+{
+	_cleanup_free_ char *folder = getcwd(NULL, 0);
+	char *whole;
+
+	if (*path == '/' || !folder)
+		return strdup(path);
+	while (!strncmp(path, "./", 2))
+		path += 2 + strspn(path + 2, "/");
+	return asprintf(&whole, "%s/%s", strcmp(folder, "/") ? folder : "", path) < 0 ? NULL
+										      : whole;
+}
+
+static int find(const struct load *load, const char *name, const char *from, char **ret_file,
+		char **ret_text, size_t *ret_size)
+{
+	_cleanup_free_ char *file = NULL;
+	int r = rf_find_policy(name, from, load->home, &file, ret_text, ret_size);
+
+	if (r < 0)
+		return r;
+	*ret_file = load->stored ? absolute(file) : rf_steal(&file);
+	if (*ret_file)
+		return 0;
+	free(*ret_text);
+	*ret_text = NULL;
+	return -ENOMEM;
+}
+
 static int parent(void *userdata, const char *name, const char *from, char **ret_file,
 		  char **ret_text, size_t *ret_size)
 {
+	return find(userdata, name, from, ret_file, ret_text, ret_size);
+}
+
+static char *parent_hint(void *userdata, const char *name, const char *from, int error)
+{
 	const struct load *load = userdata;
 
-	return rf_find_policy(name, from, load->home, ret_file, ret_text, ret_size);
+	return rf_find_hint(name, from, load->home, error);
 }
 
 static void not_found(const struct load *load, int error, struct rf_diags *diags)
 {
-	_cleanup_free_ char *places = NULL, *hint = NULL;
+	_cleanup_free_ char *hint = rf_find_hint(load->name, NULL, load->home, error);
 
 	if (error == EEXIST) {
-		rf_diag(diags, RF_ERROR, NULL, 0, 0, RF_SHADOWED_HINT, RF_SHADOWED, load->name);
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, RF_SHADOWED, load->name);
 		return;
 	}
 	if (error != ENOENT || strchr(load->name, '/')) {
@@ -105,10 +165,6 @@ static void not_found(const struct load *load, int error, struct rf_diags *diags
 			strerror(error));
 		return;
 	}
-	places = rf_find_places(load->home);
-	if (places && asprintf(&hint, "looked for %s.yaml in %s; a path needs a '/' in it",
-			       load->name, places) < 0)
-		hint = NULL;
 	rf_diag(diags, RF_ERROR, NULL, 0, 0, hint, "there is no policy \"%s\"", load->name);
 }
 
@@ -131,32 +187,46 @@ static void note_needs(const struct rf_policy *policy, struct rf_diags *diags)
 	}
 }
 
+int load_places(struct load *load, struct rf_diags *diags)
+{
+	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
+	int r;
+
+	if (load->workspace)
+		return 0;
+	if (home)
+		load->home = home;
+	if (workspace && access(workspace, F_OK) < 0 && errno == ENOENT)
+		rf_diag(diags, RF_WARNING, NULL, 0, 0, "is it misspelled?",
+			"--var WORKSPACE=%s: there is no such folder", workspace);
+	if (!workspace)
+		workspace = load->folder;
+	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
+	if (load->workspace)
+		return 0;
+	r = -errno;
+	rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell the working directory: %s",
+		strerror(errno));
+	return r;
+}
+
 int load_policy(struct load *load, struct rf_diags *diags)
 {
 	const struct rf_policy_env env = {
 		.variable = variable,
 		.parent = parent,
+		.parent_hint = parent_hint,
 		.userdata = load,
 		.features = load->features,
 	};
-	const char *workspace = given(load, "WORKSPACE"), *home = given(load, "HOME");
 	_cleanup_free_ char *text = NULL;
 	size_t size;
 	int r;
 
-	if (home)
-		load->home = home;
-	if (!workspace)
-		workspace = load->folder;
-	load->workspace = workspace ? strdup(workspace) : getcwd(NULL, 0);
-	if (!load->workspace) {
-		r = -errno;
-		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot tell the working directory: %s",
-			strerror(errno));
+	r = load_places(load, diags);
+	if (r < 0)
 		return r;
-	}
-
-	r = rf_find_policy(load->name, NULL, load->home, &load->file, &text, &size);
+	r = find(load, load->name, NULL, &load->file, &text, &size);
 	if (r < 0) {
 		not_found(load, -r, diags);
 		return r;

@@ -65,6 +65,7 @@ int command_getopt(const struct command *command, int argc, char **argv)
 {
 	struct option options[OPTIONS_MAX + 2] = {{NULL, 0, NULL, 0}};
 	size_t n = count_options(command);
+	char letters[32];
 	int key;
 
 	if (n > OPTIONS_MAX)
@@ -78,7 +79,9 @@ int command_getopt(const struct command *command, int argc, char **argv)
 
 	/* "+": options end at the first argument. */
 	opterr = 0;
-	key = getopt_long(argc, argv, command->runs ? "+:h" : ":h", options, NULL);
+	snprintf(letters, sizeof(letters), "%s:h%s", command->runs ? "+" : "",
+		 command->letters ? command->letters : "");
+	key = getopt_long(argc, argv, letters, options, NULL);
 	switch (key) {
 	case -1:
 		return OPTIONS_DONE;
@@ -108,13 +111,22 @@ int command_getopt_end(const struct command *command, int key)
 	return EXIT_OK;
 }
 
-static void print_option(FILE *to, const char *name, const char *argument, const char *help)
+static void print_option(FILE *to, const char *name, char letter, const char *argument,
+			 const char *help)
 {
 	int width = fprintf(to, "  --%s%s%s", name, argument ? " " : "", argument ? argument : "");
+
+	if (letter)
+		width += fprintf(to, ", -%c", letter);
 
 	if (width > 22)
 		width = fprintf(to, "\n") - 1;
 	fprintf(to, "%*s%s\n", 24 - width, "", help);
+}
+
+static char letter_of(const struct command *command, const struct command_option *option)
+{
+	return command->letters && strchr(command->letters, option->key) ? (char)option->key : 0;
 }
 
 void command_usage(const struct command *command, FILE *to)
@@ -125,8 +137,9 @@ void command_usage(const struct command *command, FILE *to)
 		*command->arguments ? " " : "", command->arguments,
 		toupper((unsigned char)command->summary[0]), command->summary + 1);
 	for (; option->name; option++)
-		print_option(to, option->name, option->argument, option->help);
-	print_option(to, "help", NULL, "show this");
+		print_option(to, option->name, letter_of(command, option), option->argument,
+			     option->help);
+	print_option(to, "help", 0, NULL, "show this");
 	if (command->about)
 		fprintf(to, "\n%s", command->about);
 }

@@ -69,6 +69,17 @@ static char *number(const json_t *object, const char *name)
 	return asprintf(&text, "%lld", json_number(object, name)) < 0 ? NULL : text;
 }
 
+/* Under both modes: a session may have had a policy of the other one. */
+static char *denials(const json_t *counters)
+{
+	char *text;
+
+	return asprintf(&text, "%lld",
+			json_number(counters, "denied") + json_number(counters, "would_deny")) < 0
+		       ? NULL
+		       : text;
+}
+
 static int print_sessions(const json_t *sessions)
 {
 	_cleanup_table_ struct table table = {.columns = 9};
@@ -82,10 +93,7 @@ static int print_sessions(const json_t *sessions)
 		const char *mode = json_text(session, "mode"), *user = json_text(session, "user");
 		_cleanup_free_ char *pid = number(session, "pid"),
 				    *tasks = number(session, "tasks"),
-				    *uid = number(session, "uid"),
-				    *denied =
-					    number(counters,
-						   strcmp(mode, "audit") ? "denied" : "would_deny"),
+				    *uid = number(session, "uid"), *denied = denials(counters),
 				    *since = age(json_text(session, "started")),
 				    *command = command_text(session);
 
@@ -136,7 +144,7 @@ const struct command command_ps = {
 	.name = "ps",
 	.arguments = "",
 	.summary = "list the sessions",
-	.about = "DENIED counts what was denied, or in audit mode what would have been.\n",
+	.about = "DENIED counts what was denied, and what would have been in audit mode.\n",
 	.options = options,
 	.run = run_ps,
 };

@@ -171,7 +171,7 @@ static int reload(struct load *load, const char *name, struct rf_diags *diags,
 static int run_reload(const struct command *command, int argc, char **argv)
 {
 	_cleanup_diags_ struct rf_diags diags = {0};
-	_cleanup_load_ struct load load = {.features = FEATURES_ENFORCED};
+	_cleanup_load_ struct load load = {.features = FEATURES_ENFORCED, .stored = true};
 	_cleanup_json_ json_t *reply = NULL;
 	struct rf_client *client = NULL;
 	bool json = false, verbose = false;
@@ -183,9 +183,8 @@ static int run_reload(const struct command *command, int argc, char **argv)
 			load.audit = true;
 			break;
 		case KEY_VAR:
-			if (!load_var(&load, optarg))
-				return command_misused(command, "--var takes NAME=VALUE, not %s",
-						       optarg);
+			if (!load_var(command, &load, optarg))
+				return command_getopt_end(command, OPTIONS_BAD);
 			break;
 		case KEY_VERBOSE:
 			verbose = true;

@@ -6,20 +6,24 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "policy/explain.h"
 #include "tools/command.h"
 #include "user/client.h"
 #include "user/event.h"
+#include "user/find.h"
 #include "user/run.h"
 #include "user/suggest.h"
 #include "user/text.h"
 #include "user/unenforced.h"
 
-#define DEFAULT_POLICY "workspace-write"
 #define SUMMARY_LINES 20 /* of different denials that are shown */
 #define SUMMARY_MAX 1000 /* that are told apart; a session may have any number */
 
@@ -94,20 +98,64 @@ static void flush_diags(struct run *run)
 
 /* ---- before -------------------------------------------------------------- */
 
+/*
+ * Root follows no link for another user: an earlier session may have put it there, and what
+ * an event tells of a session would go to the end of a file of root's.
+ */
 static int open_events(struct run *run)
 {
+	const char *file = run->events_file;
+	struct open_how how = {
+		.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
+		.mode = 0600,
+	};
 	int r;
 
-	if (!run->events_file)
+	if (!file)
 		return 0;
-	run->events =
-		open(run->events_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	/* The links there are the system's, as /dev/stderr. */
+	if (run->identity.change && strncmp(file, "/dev/", 5) != 0 &&
+	    strncmp(file, "/proc/", 6) != 0)
+		how.resolve = RESOLVE_NO_SYMLINKS;
+	run->events = (int)syscall(SYS_openat2, AT_FDCWD, file, &how, sizeof(how));
 	if (run->events >= 0)
 		return 0;
 	r = -errno;
-	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0, NULL, "cannot write events to %s: %s",
-		run->events_file, strerror(-r));
+	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
+		r == -ELOOP && how.resolve ? "it is a link, or leads through one: name the place "
+					     "itself"
+					   : NULL,
+		"cannot write events to %s: %s", file, strerror(-r));
 	return r;
+}
+
+/* May the user change the file, or put another in its place? */
+static bool is_users(const struct run *run, const char *path)
+{
+	_cleanup_free_ char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+	struct stat file, parent;
+
+	return !run->identity.uid ||
+	       (fstat(run->events, &file) == 0 && file.st_uid == run->identity.uid) ||
+	       (folder && stat(*folder ? folder : "/", &parent) == 0 &&
+		parent.st_uid == run->identity.uid);
+}
+
+/* What is confined would write its own record. */
+static void check_events(struct run *run)
+{
+	_cleanup_free_ char *path = run->events < 0 ? NULL : realpath(run->events_file, NULL);
+	const struct rf_object object = {.rights = RF_MODIFY, .path = path};
+	struct rf_explanation explanation;
+	struct stat st;
+
+	if (!path || fstat(run->events, &st) < 0 || !S_ISREG(st.st_mode) || !is_users(run, path) ||
+	    rf_explain_object(run->load.image, &object, &explanation) < 0 ||
+	    explanation.verdict.missing)
+		return;
+	rf_diag(&run->diags, RF_WARNING, NULL, 0, 0,
+		"put the file where the policy allows no write",
+		"the session can change its events in %s", path);
 }
 
 static json_t *start_request(const struct run *run, char **argv)
@@ -216,12 +264,22 @@ static char *why_text(const json_t *event)
 	return text;
 }
 
+/* A policy without ${WORKSPACE} has its workspace where one may be none: in a home, say. */
+static struct rf_suggest_places places_of(const struct run *run)
+{
+	return (struct rf_suggest_places){
+		.workspace = run->load.workspace_used ? run->load.workspace : NULL,
+		.home = run->load.home,
+	};
+}
+
 /* Equal denials are one line of the summary. */
 static void count_denial(struct run *run, const json_t *event)
 {
 	_cleanup_free_ char *key = NULL, *rights = rights_text(event),
 			    *object = rf_event_object(event), *why = why_text(event);
 	long long count = json_number(event, "count");
+	const struct rf_suggest_places places = places_of(run);
 	json_t *known, *one, *line;
 
 	if (count < 1)
@@ -253,7 +311,7 @@ static void count_denial(struct run *run, const json_t *event)
 			json_object_set(one, *name, value);
 	}
 	json_object_set_new(one, "count", json_integer(count));
-	if ((line = rf_suggest(event)))
+	if ((line = rf_suggest(event, &places)))
 		json_object_set_new(one, "allow", line);
 	if (json_object_set_new(run->denials, key, one) < 0)
 		run->not_shown += count;
@@ -325,39 +383,77 @@ static void print_denials(const struct run *run)
 		say("and others: ringfence events %s", json_text(run->session, "session"));
 }
 
-/* The lines for one list of the policy; those that are there already are not repeated. */
-static void print_lines(const struct run *run, const char *list, bool *headed)
+/* Where lines for a list of the policy are to be written. */
+static void print_heading(const struct run *run, const char *list, unsigned int dashes)
 {
-	_cleanup_json_ json_t *printed = json_object();
-	const char *key;
-	json_t *one;
+	const char *file = strchr(run->load.name, '/') ? run->load.name : run->load.file;
 
-	json_object_foreach (run->denials, key, one) {
-		const json_t *allow = json_object_get(one, "allow");
-		const char *line = json_text(allow, "line");
+	if (rf_find_shipped(run->load.file))
+		say("to allow this, add at the end of `%s:` in a policy of your own with "
+		    "`extends: [%s]`:",
+		    list, rf_policy_name(run->load.policy));
+	else if (dashes)
+		say("to allow this, add at the end of `%s:` of %s:", list, file);
+	else
+		say("to allow this, add at the end of `%s:` of %s, indented as its items are:",
+		    list, file);
+}
 
-		if (!allow || strcmp(json_text(allow, "key"), list) != 0 ||
-		    json_object_get(printed, line))
-			continue;
-		if (!*headed)
-			say("to allow it, at the end of the lists of policy \"%s\", or of one that "
-			    "extends it:",
-			    rf_policy_name(run->load.policy));
-		*headed = true;
-		if (!json_object_size(printed))
-			fprintf(stderr, "  %s:\n", list);
-		if (json_object_size(printed) == SUMMARY_LINES)
+/* The lines for one list of the policy. */
+static void print_lines(const struct run *run, const char *list)
+{
+	const struct rf_suggest_places places = places_of(run);
+	_cleanup_json_ json_t *lines = rf_suggest_lines(run->denials, list, &places);
+	unsigned int dashes = rf_policy_dashes(run->load.policy, !strcmp(list, "network"));
+	const json_t *line;
+	size_t i;
+
+	if (json_array_size(lines))
+		print_heading(run, list, dashes);
+	json_array_foreach (lines, i, line) {
+		if (i == SUMMARY_LINES)
 			break;
-		fputs("    ", stderr);
-		print_clean(line, stderr);
+		fprintf(stderr, "%*s",
+			dashes && !rf_find_shipped(run->load.file) ? (int)dashes - 1 : 2, "");
+		print_clean(json_string_value(line), stderr);
 		putc('\n', stderr);
-		json_object_set_new(printed, line, json_true());
 	}
+}
+
+/* An amount as it would be written in a policy; malloc'ed, NULL on no memory. */
+static char *amount(unsigned long long bytes)
+{
+	static const char units[] = "\0KMGT";
+	size_t unit = 0;
+	char *text;
+
+	while (units[unit + 1] && bytes && bytes % 1024 == 0) {
+		bytes /= 1024;
+		unit++;
+	}
+	return asprintf(&text, "%llu%.1s", bytes, units + unit) < 0 ? NULL : text;
+}
+
+/* What ended or failed for no denial, but for a limit. */
+static void print_limits(const struct run *run)
+{
+	const json_t *reached = json_object_get(run->end, "limits_reached"),
+		     *memory = json_object_get(reached, "memory"),
+		     *tasks = json_object_get(reached, "tasks");
+	_cleanup_free_ char *limit = amount((unsigned long long)json_number(memory, "limit"));
+	long long killed = json_number(memory, "killed"), refused = json_number(tasks, "refused");
+
+	if (memory)
+		say("the limit memory: %s was reached: %lld process%s killed", limit ? limit : "?",
+		    killed, killed == 1 ? " was" : "es were");
+	if (tasks)
+		say("the limit tasks: %lld was reached: no process or thread could be "
+		    "started, %lld time%s",
+		    json_number(tasks, "limit"), refused, refused == 1 ? "" : "s");
 }
 
 static void print_summary(const struct run *run)
 {
-	bool headed = false;
 	const char *name = json_text(run->session, "session");
 	long long denied = json_number(run->end, "denied"),
 		  would = json_number(run->end, "would_deny"), lost = json_number(run->end, "lost"),
@@ -372,8 +468,9 @@ static void print_summary(const struct run *run)
 	if (run->end && (denied || (run->verbose && !load_audit(&run->load))))
 		say("session %s: %lld denied", name, denied);
 	print_denials(run);
-	print_lines(run, "files", &headed);
-	print_lines(run, "network", &headed);
+	print_lines(run, "files");
+	print_lines(run, "network");
+	print_limits(run);
 	if (lost)
 		say("session %s: %lld events were lost; there may have been more", name, lost);
 	if (run->missed)
@@ -400,8 +497,8 @@ static void print_json_summary(const struct run *run, int status)
 		"{s:s, s:s, s:s, s:i, s:O}", "session", json_text(run->session, "session"),
 		"policy", rf_policy_name(run->load.policy), "mode",
 		load_audit(&run->load) ? "audit" : "enforce", "status", status, "denials", list);
-	for (const char *const *name =
-		     (const char *const[]){"denied", "would_deny", "lost", "killed", NULL};
+	for (const char *const *name = (const char *const[]){"denied", "would_deny", "lost",
+							     "killed", "limits_reached", NULL};
 	     *name; name++)
 		json_object_set(summary, *name, json_object_get(run->end, *name));
 	/* Of `denied`, but not in `denials` nor in the file of --events; the log has them. */
@@ -419,9 +516,8 @@ static void print_note(const struct run *run)
 	for (const struct rf_unenforced *u = rf_unenforced; u->area; u++)
 		fprintf(stderr, "%s %s", u == rf_unenforced ? "" : ",", u->area);
 	fputs(" (ringfence status says more)\n", stderr);
-	if (run->verbose)
-		say("session %s, events in %s", json_text(run->session, "session"),
-		    json_text(run->session, "log"));
+	say("session %s, events in %s", json_text(run->session, "session"),
+	    json_text(run->session, "log"));
 }
 
 /* ---- the command ------------------------------------------------------------ */
@@ -442,10 +538,8 @@ static int parse_options(const struct command *command, int argc, char **argv, s
 			run->user = optarg;
 			break;
 		case KEY_VAR:
-			if (!load_var(&run->load, optarg)) {
-				command_misused(command, "--var takes NAME=VALUE, not %s", optarg);
+			if (!load_var(command, &run->load, optarg))
 				return OPTIONS_BAD;
-			}
 			break;
 		case KEY_EVENTS:
 			run->events_file = optarg;
@@ -485,6 +579,8 @@ static int prepare(struct run *run)
 		r = load_check_workspace(&run->load, &run->diags);
 	if (r == 0)
 		r = open_events(run);
+	if (r == 0)
+		check_events(run);
 	return r;
 }
 
@@ -493,6 +589,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 	_cleanup_run_ struct run run = {
 		.load.name = DEFAULT_POLICY,
 		.load.features = FEATURES_ENFORCED,
+		.load.stored = true,
 		.events = -1,
 		.cgroup_procs = -1,
 	};
@@ -520,7 +617,7 @@ static int run_run(const struct command *command, int argc, char **argv)
 		return EXIT_RUN;
 	if (!run.quiet && !run.identity.uid && !run.user)
 		say("running as root");
-	if (!run.quiet && (run.verbose || isatty(STDERR_FILENO)))
+	if (!run.quiet && run.verbose)
 		print_note(&run);
 
 	rf_client_on_event(run.client, on_event, &run);

@@ -52,34 +52,6 @@ int load_check_workspace(const struct load *load, struct rf_diags *diags)
 	return -EPERM;
 }
 
-/*
- * Each path that does not exist yet is a note, and a profile names many: one line for
- * all those from number `first` on, and those for which there was no room.
- */
-static void sum_up_notes(struct rf_diags *diags, size_t first)
-{
-	struct rf_diags rest = {0};
-	size_t absent = diags->omitted;
-
-	for (size_t i = 0; i < diags->n; i++) {
-		const struct rf_diag *d = &diags->items[i];
-
-		if (i >= first && d->severity == RF_NOTE)
-			absent++;
-		else
-			rf_diag(&rest, d->severity, d->file, d->line, d->column, d->hint, "%s",
-				d->message);
-	}
-	if (absent)
-		rf_diag(&rest, RF_NOTE, NULL, 0, 0, NULL,
-			"%zu path%s of the policy do%s not exist yet; %s hold%s by name", absent,
-			absent == 1 ? "" : "s", absent == 1 ? "es" : "",
-			absent == 1 ? "its rule" : "their rules", absent == 1 ? "s" : "");
-	rest.errors = diags->errors;
-	rf_diags_done(diags);
-	*diags = rest;
-}
-
 /* The image in memory that nobody can change any more, so that the daemon judges what it loads. */
 static int seal_image(const struct load *load, struct rf_diags *diags, int *ret_fd)
 {
@@ -126,7 +98,6 @@ bool load_audit(const struct load *load)
 
 int load_names(struct load *load, struct rf_diags *diags)
 {
-	size_t first = diags->n;
 	const struct rlimit most = {RF_MAX_ANCHORS, RF_MAX_ANCHORS};
 	struct rlimit files;
 	int r;
@@ -141,7 +112,6 @@ int load_names(struct load *load, struct rf_diags *diags)
 	if (r == -EMFILE || r == -ENFILE)
 		rf_diag(diags, RF_ERROR, NULL, 0, 0, "raise the limit of open files (ulimit -Hn)",
 			"the policy names more files than can be open at once");
-	sum_up_notes(diags, first);
 	return r;
 }
 

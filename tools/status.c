@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ringfence status: is the wall there, and what does it not hold yet? */
+#include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -71,7 +72,7 @@ static int run_status(const struct command *command, int argc, char **argv)
 	_cleanup_json_ json_t *reply = NULL;
 	struct rf_client *client = NULL;
 	struct utsname kernel = {0};
-	bool json = false;
+	bool json = false, known;
 	int key, r;
 
 	while ((key = command_getopt(command, argc, argv)) != OPTIONS_DONE) {
@@ -88,10 +89,11 @@ static int run_status(const struct command *command, int argc, char **argv)
 		r = rf_client_call(client, json_pack("{s:s}", "op", "status"), NULL, 0, &diags,
 				   &reply, NULL, NULL);
 	rf_client_close(client);
+	known = r != -EACCES && r != -EPERM;
 	if (!reply)
 		reply = json_pack("{s:s, s:i}", "version", RF_VERSION, "abi", RF_ABI_VERSION);
 	json_object_del(reply, "ok");
-	json_object_set_new(reply, "running", json_boolean(r == 0 && client));
+	json_object_set_new(reply, "running", known ? json_boolean(r == 0 && client) : json_null());
 	json_object_set_new(reply, "kernel", json_string(kernel.release));
 	json_object_set_new(reply, "unenforced", unenforced());
 	print_diags(&diags, RF_NOTE);
@@ -104,6 +106,8 @@ static int run_status(const struct command *command, int argc, char **argv)
 	printf("ringfence %s on Linux %s\n", RF_VERSION, kernel.release);
 	if (r == 0 && client)
 		print_daemon(reply);
+	else if (!known)
+		puts("daemon    not known: only root can ask");
 	else if (r == 0)
 		puts("daemon    not running; nothing is confined. `ringfence run` starts it");
 	print_unenforced();

@@ -400,6 +400,34 @@ int rf_cgroup_limit(const char *root, const struct rf_session_cgroup *cgroup,
 	return 0;
 }
 
+/* A counter in a file of lines "NAME NUMBER"; 0 if it is not there. */
+static uint64_t counter(int dir, const char *file, const char *name)
+{
+	_cleanup_fd_ int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	char text[512], *save = NULL;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	size_t length = strlen(name);
+
+	if (n < 0)
+		return 0;
+	text[n] = 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (!strncmp(line, name, length) && line[length] == ' ')
+			return strtoull(line + length + 1, NULL, 10);
+	return 0;
+}
+
+struct rf_limit_hits rf_cgroup_hits(const struct rf_session_cgroup *cgroup)
+{
+	/* A machine without memory kills, too, but not for the limit. */
+	bool full = counter(cgroup->fd, "memory.events", "oom");
+
+	return (struct rf_limit_hits){
+		.killed = full ? counter(cgroup->fd, "memory.events", "oom_kill") : 0,
+		.refused = counter(cgroup->fd, "pids.events", "max"),
+	};
+}
+
 /* ---- the tree ---------------------------------------------------------- */
 
 /* Call `visit` for each cgroup of the tree, those below first; the first error ends it. */

@@ -61,6 +61,12 @@ int rf_cgroup_remove(const struct rf_session_cgroup *cgroup);
  */
 int rf_cgroup_limit(const char *root, const struct rf_session_cgroup *cgroup,
 		    const struct rf_limits *limits, struct rf_diags *diags);
+/* How often its limits were reached, as far as the kernel counts it. */
+struct rf_limit_hits {
+	uint64_t killed; /* processes, for memory */
+	uint64_t refused; /* tasks that could not be made */
+};
+struct rf_limit_hits rf_cgroup_hits(const struct rf_session_cgroup *cgroup);
 /* Does the hierarchy of ROOT have this controller? */
 bool rf_cgroup_has_controller(const char *root, const char *controller);
 /* Remove those in ROOT that are empty: of sessions that nobody knows any more. */

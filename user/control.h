@@ -24,7 +24,8 @@
  *   images {session}      -> {} + 1 fd: memfd with the images of all policies that have
  *          been in force in the session, one after the other
  *   end    {keep: bool}   kill what is left in the session's cgroup, read all its
- *          events, remove it -> {session, denied, would_deny, lost, killed}
+ *          events, remove it -> {session, denied, would_deny, lost, killed, limits_reached:
+ *          {memory: {limit, killed}?, tasks: {limit, refused}?}}
  *          (after the last {event}); keep leaves the tasks confined
  *   list   {}             -> {sessions: [{session, id, policy, policy_file, mode, user, uid, pid,
  *                             command, cwd, workspace, home, cgroup, log, started, limits,

@@ -569,11 +569,23 @@ static void on_policy(struct client *c, const json_t *json)
 static json_t *totals_json(const struct rf_live_session *session,
 			   const struct rf_session_totals *totals)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "session",
-			 rf_session_state(session)->name, "denied", (json_int_t)totals->denied,
-			 "would_deny", (json_int_t)totals->would_deny, "lost",
-			 (json_int_t)totals->lost, "unlogged", (json_int_t)totals->unlogged,
-			 "killed", (json_int_t)totals->killed);
+	const struct rf_session_state *state = rf_session_state(session);
+	json_t *reached = json_object();
+
+	if (totals->hits.killed)
+		json_object_set_new(reached, "memory",
+				    json_pack("{s:I, s:I}", "limit",
+					      (json_int_t)state->limits.memory, "killed",
+					      (json_int_t)totals->hits.killed));
+	if (totals->hits.refused)
+		json_object_set_new(reached, "tasks",
+				    json_pack("{s:I, s:I}", "limit",
+					      (json_int_t)state->limits.tasks, "refused",
+					      (json_int_t)totals->hits.refused));
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "session", state->name, "denied",
+			 (json_int_t)totals->denied, "would_deny", (json_int_t)totals->would_deny,
+			 "lost", (json_int_t)totals->lost, "unlogged", (json_int_t)totals->unlogged,
+			 "killed", (json_int_t)totals->killed, "limits_reached", reached);
 }
 
 static void on_end_request(struct client *c, const json_t *request)

@@ -365,18 +365,26 @@ static const char *str(const json_t *json, const char *key)
 	return s ? s : "?";
 }
 
-/* The event's time of day here; as it is where it cannot be read. */
-static void clock_text(const char *time, char *buf, size_t size)
+/*
+ * The event's time of day here, and the day if it is not today; as it is where it cannot
+ * be read.
+ */
+static void clock_text(const char *text, char *buf, size_t size)
 {
-	struct tm tm = {0}, here;
-	const char *rest = strptime(time, "%Y-%m-%dT%H:%M:%S", &tm);
-	time_t s = timegm(&tm);
+	struct tm tm = {0}, here, today;
+	const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	time_t s = timegm(&tm), now = time(NULL);
+	size_t n = 0;
 
-	if (!rest || *rest != '.' || strlen(rest) < 4 || !localtime_r(&s, &here)) {
-		snprintf(buf, size, "%s", time);
+	if (!rest || *rest != '.' || strlen(rest) < 4 || !localtime_r(&s, &here) ||
+	    !localtime_r(&now, &today)) {
+		snprintf(buf, size, "%s", text);
 		return;
 	}
-	snprintf(buf, size, "%02d:%02d:%02d%.4s", here.tm_hour, here.tm_min, here.tm_sec, rest);
+	if (here.tm_year != today.tm_year || here.tm_yday != today.tm_yday)
+		n = strftime(buf, size, "%Y-%m-%d ", &here);
+	snprintf(buf + n, size - n, "%02d:%02d:%02d%.4s", here.tm_hour, here.tm_min, here.tm_sec,
+		 rest);
 }
 
 static const char *colour_of(const char *verdict)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Look-up of policies by name; see user/find.h. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "policy/util.h"
@@ -198,6 +200,15 @@ int rf_find_policy(const char *name, const char *from, const char *home, char **
 	return r;
 }
 
+bool rf_find_shipped(const char *file)
+{
+	_cleanup_free_ char *folder = profiles();
+	size_t length = folder ? strlen(folder) : 0;
+
+	return length && !strncmp(file, folder, length) && file[length] == '/' &&
+	       !strchr(file + length + 1, '/');
+}
+
 char *rf_find_places(const char *home)
 {
 	_cleanup_text_ struct rf_text all = {0};
@@ -220,4 +231,140 @@ char *rf_find_places(const char *home)
 	if (all.failed)
 		return NULL;
 	return rf_steal(&all.text);
+}
+
+/* ---- what a person is told ---------------------------------------------------- */
+
+static const char extension[] = ".yaml";
+
+/* The names in a folder, as they are given: without .yaml. */
+static int add_names(const char *folder, struct rf_arena *arena, const char ***names, size_t *n,
+		     size_t *capacity)
+{
+	_cleanup_dir_ DIR *dir = opendir(folder);
+	const struct dirent *entry;
+	int r = 0;
+
+	while (r == 0 && dir && (entry = readdir(dir))) {
+		if (*entry->d_name == '.' || !ends_with(entry->d_name, extension))
+			continue;
+		r = rf_grow(names, capacity, *n + 1, sizeof(**names));
+		if (r == 0)
+			(*names)[*n] = rf_arena_copy(arena, entry->d_name,
+						     strlen(entry->d_name) - strlen(extension));
+		if (r == 0 && !(*names)[(*n)++])
+			r = -ENOMEM;
+	}
+	return r;
+}
+
+/* The policy whose name comes next to what was written, malloc'ed, or NULL. */
+static char *nearest(const char *written, const char *home)
+{
+	_cleanup_free_ const char **names = NULL;
+	size_t n = 0, capacity = 0, length = strlen(written);
+	struct rf_arena arena = {0};
+	const char *found = NULL;
+	char *copied;
+	int r = 0;
+
+	for (int i = 0; r == 0; i++) {
+		_cleanup_free_ char *folder = NULL;
+
+		r = place(i, home, &folder);
+		if (r == 0 && folder)
+			r = add_names(folder, &arena, &names, &n, &capacity);
+	}
+	if (r == -ERANGE)
+		found = rf_nearest(written, names, n);
+	for (size_t i = 0; r == -ERANGE && !found && length > 2 && i < n; i++)
+		if (!strncmp(names[i], written, length))
+			found = names[i];
+	copied = found ? strdup(found) : NULL;
+	rf_arena_done(&arena);
+	return copied;
+}
+
+/* A file of that name where a path would begin: in the working directory, or beside `from`. */
+static bool is_beside(const char *from, const char *name, const char *end)
+{
+	const char *slash = from ? strrchr(from, '/') : NULL;
+	_cleanup_free_ char *path = NULL;
+	struct stat st;
+
+	if (asprintf(&path, "%.*s%s%s", slash ? (int)(slash + 1 - from) : 0, from ? from : "", name,
+		     end) < 0) {
+		path = NULL;
+		return false;
+	}
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The second place of a name that ./.ringfence has, too. */
+static char *shadowed(const char *name, const char *home)
+{
+	for (int i = PROJECT + 1;; i++) {
+		_cleanup_free_ char *folder = NULL, *path = NULL;
+		char *hint;
+
+		if (place(i, home, &folder) < 0)
+			return NULL;
+		if (!folder)
+			continue;
+		if (asprintf(&path, "%s/%s.yaml", folder, name) < 0) {
+			path = NULL;
+			return NULL;
+		}
+		if (access(path, F_OK) < 0)
+			continue;
+		return asprintf(
+			       &hint,
+			       "it is ./.ringfence/%s.yaml and %s: a project must not change what a "
+			       "policy's name means; give the path",
+			       name, path) < 0
+			       ? NULL
+			       : hint;
+	}
+}
+
+char *rf_find_hint(const char *name, const char *from, const char *home, int error)
+{
+	_cleanup_free_ char *bare = NULL, *near = NULL, *places = NULL, *meant = NULL;
+	const char *slash = from ? strrchr(from, '/') : NULL;
+	const char *end = "";
+	char *hint;
+	int n;
+
+	if (error == EEXIST)
+		return shadowed(name, home);
+	if (error != ENOENT || !*name)
+		return NULL;
+	if (strchr(name, '/')) {
+		if (!slash || *name == '/')
+			return NULL;
+		while (!strncmp(name, "./", 2))
+			name += 2 + strspn(name + 2, "/");
+		n = asprintf(&hint,
+			     "looked for %.*s%s: a path starts from the folder of the policy",
+			     (int)(slash + 1 - from), from, name);
+		return n < 0 ? NULL : hint;
+	}
+	if (!is_beside(from, name, end))
+		end = extension;
+	if (is_beside(from, name, end)) {
+		n = asprintf(&hint, "there is ./%s%s%s: write ./%s%s", name, end,
+			     slash ? ", beside the policy" : "", name, end);
+		return n < 0 ? NULL : hint;
+	}
+	bare = ends_with(name, extension) ? strndup(name, strlen(name) - strlen(extension))
+					  : strdup(name);
+	places = rf_find_places(home);
+	if (!bare || !places)
+		return NULL;
+	near = nearest(bare, home);
+	if (near && asprintf(&meant, "did you mean %s? ", near) < 0)
+		meant = NULL;
+	n = asprintf(&hint, "%slooked for %s.yaml in %s; a path needs a '/' in it",
+		     meant ? meant : "", bare, places);
+	return n < 0 ? NULL : hint;
 }

@@ -14,6 +14,7 @@
 #ifndef RF_USER_FIND_H
 #define RF_USER_FIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define RF_POLICY_FILE_MAX (4u << 20) /* bytes of a file that are read at all */
@@ -26,6 +27,15 @@
  */
 int rf_find_policy(const char *name, const char *from, const char *home, char **ret_file,
 		   char **ret_text, size_t *ret_size);
+
+/*
+ * What to do where rf_find_policy() failed with -`error`: where it was looked for, which name or
+ * file is meant. Malloc'ed; NULL where there is nothing to say, or no memory.
+ */
+char *rf_find_hint(const char *name, const char *from, const char *home, int error);
+
+/* Is it the file of a profile that ringfence comes with, as rf_find_policy() gives its path? */
+bool rf_find_shipped(const char *file);
 
 /* Where a name is looked for, for messages: "A, B, C"; malloc'ed, NULL on no memory. */
 char *rf_find_places(const char *home);

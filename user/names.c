@@ -237,7 +237,8 @@ static bool is_creatable(const struct view *view, const char *path, size_t size)
  * renames or makes is not judged, so it is what the policy gives there that must answer.
  *
  * Root's link in a place where the policy gives nothing but its own path is the one of
- * whoever set up the machine: a session of another user cannot make such a one.
+ * whoever set up the machine: a session of another user cannot make such a one, nor move it,
+ * or a directory with it, to where only root may write all the way up.
  */
 static bool may_plant_by(const struct view *view, const char *path, size_t top, bool by_root)
 {
@@ -278,7 +279,21 @@ struct found {
 	int fd;
 	char *real; /* where it lies */
 	bool planted; /* a link on the way may be the session's */
+	bool by_user; /* a link on the way is of the user whose session it is, who is not root */
 };
+
+/*
+ * A directory of root's, into which nobody else can move a link; or, with `sticky`, one in which
+ * nobody else can move a directory of root's. (That one cannot come from elsewhere: the kernel
+ * asks for the right to write to what moves.)
+ */
+static bool is_of_root_alone(int fd, mode_t sticky)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == 0 &&
+	       (!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & sticky);
+}
 
 /* Follow `path` name by name; links are followed, magic ones are not. */
 static int follow(const struct view *view, const char *path, struct found *ret_found)
@@ -286,7 +301,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 	_cleanup_free_ char *rest = strdup(path), *real = strdup("/");
 	_cleanup_fd_ int at = -1;
 	unsigned int links = 0;
-	bool planted = false;
+	bool planted = false, by_user = false, of_root = true;
 
 	at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
 	if (at < 0)
@@ -334,6 +349,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 			return r;
 		}
 		if (!S_ISLNK(st.st_mode)) {
+			of_root = of_root && is_of_root_alone(at, S_ISVTX);
 			close(at);
 			at = fd;
 			free(real);
@@ -352,14 +368,16 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 		if (++links > MAX_LINKS)
 			return -ELOOP;
 		target[size] = '\0';
-		by_root =
-			st.st_uid == 0 && view->planter->uid != 0 && fs.f_type != FUSE_SUPER_MAGIC;
+		by_root = st.st_uid == 0 && view->planter->uid != 0 &&
+			  fs.f_type != FUSE_SUPER_MAGIC && of_root && is_of_root_alone(at, 0);
 		planted = planted || may_plant(view, next, 1, by_root, 2);
+		by_user = by_user || (st.st_uid && st.st_uid == view->planter->uid);
 		if (target[0] == '/') {
 			close(at);
 			at = open("/", O_PATH | O_CLOEXEC | O_DIRECTORY);
 			if (at < 0)
 				return -errno;
+			of_root = true;
 			free(real);
 			real = strdup("/");
 		}
@@ -372,6 +390,7 @@ static int follow(const struct view *view, const char *path, struct found *ret_f
 	ret_found->fd = rf_steal_fd(&at);
 	ret_found->real = rf_steal(&real);
 	ret_found->planted = planted;
+	ret_found->by_user = by_user;
 	return 0;
 }
 
@@ -531,6 +550,22 @@ static int names_add_through(struct rf_names *names, const struct links *links, 
 	return 0;
 }
 
+/*
+ * A denied path is a link of the user's to what is not his, and would not be denied: a
+ * session may have put it where nothing was, to take that away from later ones.
+ */
+static bool takes_away(const struct view *view, const char *path, const struct found *found)
+{
+	uint8_t refused, refused_there, given;
+	struct stat st;
+
+	if (!found->by_user || fstat(found->fd, &st) < 0 || st.st_uid == view->planter->uid)
+		return false;
+	rights_at(view->image, path, &refused, &given);
+	rights_at(view->image, found->real, &refused_there, &given);
+	return refused & ~refused_there;
+}
+
 /* All names of the object that `path` leads to. `literal`: the policy writes this path. */
 static int names_add_path(struct rf_names *names, struct links *links, const struct view *view,
 			  const char *path, bool literal, struct rf_diags *diags)
@@ -550,9 +585,11 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 					      "name what it leads to, as in /proc/*/environ", diags)
 			       : 0;
 	if (r < 0 || !found.real) {
-		if (literal)
+		if (literal && (r == -ENOENT || r == -ENOTDIR))
+			names->absent++;
+		else if (literal)
 			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
-				path, r == -ENOENT ? "no such path yet" : strerror(-r));
+				path, strerror(-r));
 		return 0;
 	}
 	fd = found.fd;
@@ -566,7 +603,12 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 	if (r < 0)
 		return r;
 	if (strcmp(real, path) != 0 && !is_allowed_device(fd, image, real)) {
-		if (found.planted)
+		if (literal && takes_away(view, path, &found))
+			rf_diag(diags, RF_WARNING, NULL, 0, 0,
+				"remove the link if a session may have put it there",
+				"%s, which is denied, is a link of the user's to %s: that is denied for it, too",
+				path, real);
+		else if (found.planted)
 			rf_diag(diags, RF_WARNING, NULL, 0, 0,
 				"name the place itself if it is meant to be allowed",
 				"%s leads to %s by a link that the session may replace; an allow does not follow it",
@@ -578,55 +620,6 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 			return r;
 	}
 	return names_add_elsewhere(names, mounts, real, fd);
-}
-
-/*
- * The layers of an overlay: the kernel opens a file there once it has opened it in the
- * overlay, and a rule for the overlay's name holds for the same file in its layer.
- */
-static int names_add_layers(struct rf_names *names, const struct view *view,
-			    const struct mount *mount)
-{
-	char *option, *state = NULL, *layer, *next;
-	int r;
-
-	for (option = strtok_r(mount->layers, ",", &state); option;
-	     option = strtok_r(NULL, ",", &state)) {
-		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
-		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
-			continue;
-		for (layer = strchr(option, '=') + 1; layer; layer = next) {
-			_cleanup_free_ char *path = NULL, *real = NULL;
-			struct found found = {.fd = -1};
-			_cleanup_fd_ int fd = -1;
-
-			next = strchr(layer, ':');
-			if (next)
-				*next++ = '\0';
-			/* Others are seen from elsewhere only: what lies there stays out of reach. */
-			if (*layer != '/')
-				continue;
-			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
-			if (!path)
-				return -ENOMEM;
-			r = follow(view, path, &found);
-			if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
-				return r;
-			if (r < 0 || !found.real)
-				continue;
-			fd = found.fd;
-			real = found.real;
-			if (named_only(fd))
-				continue;
-			/* Its place in the overlay first: that is what the session opens. */
-			r = names_add(names, mount->point, fd, found.planted);
-			if (r == 0)
-				r = names_add(names, real, fd, false);
-			if (r < 0)
-				return r;
-		}
-	}
-	return 0;
 }
 
 /* Paths to look at, sorted in the end. */
@@ -695,6 +688,66 @@ static void paths_sort(struct paths *paths)
 	paths->n = n;
 }
 
+/* The layers of an overlay that have a path here, each with what the mount shows of it. */
+static int layers_read(const struct mount *mount, struct paths *ret_layers)
+{
+	_cleanup_free_ char *options = strdup(mount->layers);
+	char *option, *state = NULL, *layer, *next;
+	int r = options ? 0 : -ENOMEM;
+
+	for (option = options ? strtok_r(options, ",", &state) : NULL; option && r == 0;
+	     option = strtok_r(NULL, ",", &state)) {
+		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
+		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
+			continue;
+		for (layer = strchr(option, '=') + 1; layer && r == 0; layer = next) {
+			_cleanup_free_ char *path = NULL;
+
+			next = strchr(layer, ':');
+			if (next)
+				*next++ = '\0';
+			/* Others are seen from elsewhere only: what lies there stays out of reach. */
+			if (*layer != '/')
+				continue;
+			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
+			r = path ? paths_add(ret_layers, path, strlen(path)) : -ENOMEM;
+		}
+	}
+	return r;
+}
+
+/*
+ * The layers of an overlay: the kernel opens a file there once it has opened it in the
+ * overlay, and a rule for the overlay's name holds for the same file in its layer.
+ */
+static int names_add_layers(struct rf_names *names, const struct view *view,
+			    const struct mount *mount)
+{
+	__attribute__((cleanup(paths_done))) struct paths layers = {};
+	int r = layers_read(mount, &layers);
+
+	for (size_t i = 0; i < layers.n && r == 0; i++) {
+		_cleanup_free_ char *real = NULL;
+		struct found found = {.fd = -1};
+		_cleanup_fd_ int fd = -1;
+
+		r = follow(view, layers.items[i], &found);
+		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		fd = found.fd;
+		real = found.real;
+		if (r < 0 || !real || named_only(fd)) {
+			r = 0;
+			continue;
+		}
+		/* Its place in the overlay first: that is what the session opens. */
+		r = names_add(names, mount->point, fd, found.planted);
+		if (r == 0)
+			r = names_add(names, real, fd, false);
+	}
+	return r;
+}
+
 /* What two mounts show of one file system has a name by each. */
 static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts)
 {
@@ -719,6 +772,32 @@ static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts
 			continue;
 		place = joined(own->point, rest);
 		r = place ? links_add(aliases, other->point, place, false) : -ENOMEM;
+	}
+	return r;
+}
+
+/* What an overlay shows lies in its layers: a link that is put there is one of the overlay, too. */
+static int aliases_add_layers(struct view *view, const struct mount *mount)
+{
+	__attribute__((cleanup(paths_done))) struct paths layers = {};
+	int r = layers_read(mount, &layers);
+
+	for (size_t i = 0; i < layers.n && r == 0; i++) {
+		_cleanup_free_ char *real = NULL;
+		struct found found = {.fd = -1};
+
+		r = follow(view, layers.items[i], &found);
+		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		rf_closep(&found.fd);
+		real = found.real;
+		if (r < 0 || !real) {
+			r = 0;
+			continue;
+		}
+		r = links_add(&view->aliases, real, mount->point, false);
+		if (r == 0)
+			r = links_add(&view->aliases, mount->point, real, false);
 	}
 	return r;
 }
@@ -756,6 +835,9 @@ int rf_names_collect(const struct rf_policy *policy, const void *image,
 	r = mounts_read(&view.mounts);
 	if (r == 0)
 		r = aliases_add_mounts(&view.aliases, mounts);
+	for (i = 0; i < mounts->n && r == 0; i++)
+		if (mounts->items[i].layers)
+			r = aliases_add_layers(&view, &mounts->items[i]);
 	if (r < 0)
 		return r;
 	n = rf_policy_paths(policy, &written);
@@ -782,6 +864,13 @@ int rf_names_collect(const struct rf_policy *policy, const void *image,
 			r = names_add_layers(&names, &view, &mounts->items[i]);
 	if (r < 0)
 		return r;
+	/* A profile names many that few machines have. */
+	if (names.absent)
+		rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			"%zu path%s of the policy do%s not exist yet; %s hold%s by name",
+			names.absent, names.absent == 1 ? "" : "s", names.absent == 1 ? "es" : "",
+			names.absent == 1 ? "its rule" : "their rules",
+			names.absent == 1 ? "s" : "");
 	*ret_names = names;
 	names = (struct rf_names){};
 	return 0;

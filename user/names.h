@@ -24,6 +24,7 @@ struct rf_name {
 struct rf_names {
 	struct rf_name *items;
 	size_t n;
+	size_t absent; /* paths of the policy that do not exist */
 };
 
 /*
@@ -38,8 +39,9 @@ struct rf_planter {
 
 /*
  * `image` is the policy's (for the question which links it lets a session put in place).
- * Notes say which paths do not exist (yet), warnings which links are not followed for an
- * allow. Release with rf_names_done().
+ * A note says how many of the policy's paths do not exist (yet), others which cannot be looked
+ * at, warnings which links are not followed for an allow, and which of the user's have what
+ * is not his denied. Release with rf_names_done().
  */
 int rf_names_collect(const struct rf_policy *policy, const void *image,
 		     const struct rf_planter *planter, struct rf_diags *diags,

@@ -125,7 +125,8 @@ static bool file_has(const char *path, const char *text)
 
 /* ---- the kernel ------------------------------------------------------------- */
 
-static void look_privileges(struct rf_findings *findings)
+/* Are there those that it takes to load programs? */
+static bool look_privileges(struct rf_findings *findings)
 {
 	_cleanup_free_ char *map = first_line("", "/proc/self/uid_map");
 	cap_flag_value_t admin = CAP_CLEAR;
@@ -150,6 +151,7 @@ static void look_privileges(struct rf_findings *findings)
 			       what);
 	else
 		ok(findings, "privileges", "root with CAP_SYS_ADMIN");
+	return !what;
 }
 
 static void look_kernel(struct rf_findings *findings)
@@ -278,9 +280,13 @@ static void look_lockdown(const char *root, struct rf_findings *findings)
 		   modes ? modes : "not known or not there: it keeps nothing from the programs");
 }
 
-static void look_programs(struct rf_findings *findings)
+/* To whom has not the privileges the kernel refuses what it has, too. */
+static void look_programs(bool privileged, struct rf_findings *findings)
 {
-	if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_LSM, NULL) == 0)
+	if (!privileged)
+		unsure(findings, "programs", "see privileges",
+		       "whether the kernel has BPF LSM programs is not known");
+	else if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_LSM, NULL) == 0)
 		missing(findings, "programs", "use a kernel >= 6.1 built with CONFIG_BPF_LSM=y",
 			"the kernel has no BPF LSM programs");
 	else if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 0)
@@ -473,14 +479,14 @@ static void look_others(struct rf_findings *findings)
 /* ---- all -------------------------------------------------------------------- */
 
 /* What the daemon cannot do without. */
-static void look_needed(const char *root, struct rf_findings *findings)
+static void look_needed(const char *root, bool privileged, struct rf_findings *findings)
 {
 	size_t before = findings->n;
 
 	look_btf(root, findings);
 	look_lsm(root, findings);
 	look_lockdown(root, findings);
-	look_programs(findings);
+	look_programs(privileged, findings);
 	look_jit(root, findings);
 	look_bpffs(root, findings);
 	look_preemption(root,
@@ -490,10 +496,11 @@ static void look_needed(const char *root, struct rf_findings *findings)
 
 int rf_probe_look(const char *root, struct rf_findings *findings)
 {
-	look_privileges(findings);
+	bool privileged = look_privileges(findings);
+
 	look_kernel(findings);
 	look_config(root, findings);
-	look_needed(root, findings);
+	look_needed(root, privileged, findings);
 	look_cgroup(root, findings);
 	look_others(findings);
 	return findings->failed ? -ENOMEM : 0;
@@ -504,8 +511,7 @@ int rf_probe(struct rf_diags *diags)
 	__attribute__((cleanup(rf_findings_done))) struct rf_findings findings = {0};
 	size_t before = diags->errors;
 
-	look_privileges(&findings);
-	look_needed("", &findings);
+	look_needed("", look_privileges(&findings), &findings);
 	for (size_t i = 0; i < findings.n; i++)
 		if (findings.items[i].status == RF_FINDING_FAILURE)
 			rf_diag(diags, RF_ERROR, NULL, 0, 0, findings.items[i].fix, "%s",

@@ -97,10 +97,11 @@ int main(int argc, char **argv)
 			puts("ringfenced " RF_VERSION);
 			return EXIT_SUCCESS;
 		default:
+			fprintf(stderr, "Try: ringfenced --help\n");
 			return 2;
 		}
 	if (optind < argc) {
-		fprintf(stderr, "ringfenced: no arguments are expected; see --help\n");
+		fprintf(stderr, "ringfenced: no arguments are expected\nTry: ringfenced --help\n");
 		return 2;
 	}
 	if (geteuid() != 0) {

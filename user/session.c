@@ -66,6 +66,7 @@ struct rf_live_session {
 	uint64_t deadline; /* of the end, 0: none */
 	bool ending;
 	size_t killed;
+	struct rf_limit_hits hits; /* as of the last attempt to end it */
 	/* What has been made and is to be undone. */
 	bool has_image, has_anchors, in_kernel, has_log, has_state;
 };
@@ -705,6 +706,8 @@ static struct rf_session_totals totals_of(struct rf_live_session *s,
 		.lost = s->forgotten,
 		.unlogged = s->unlogged,
 		.killed = s->killed,
+		.hits.killed = s->state.limits.memory ? s->hits.killed : 0,
+		.hits.refused = s->state.limits.tasks ? s->hits.refused : 0,
 	};
 
 	for (unsigned int i = 0; i < RF_LOSSES; i++)
@@ -874,6 +877,8 @@ static const struct {
 	{0x62656570, "/sys/kernel/config"}, /* configfs */
 	{DEVPTS_SUPER_MAGIC, "/dev/pts"},
 	{0x19800202, "/dev/mqueue"}, /* mqueue */
+	{NSFS_MAGIC, "/proc/self/ns"}, /* whosever it is: it may be in many processes, or in none */
+	{NSFS_MAGIC, "/proc/1/ns"}, /* for rules that tell processes by their digits */
 };
 
 /* Anchor the names for the instance in `known`, which keeps their texts. */
@@ -1340,8 +1345,10 @@ static int try_finish(struct rf_live_session *s)
 {
 	struct rf_session_totals totals;
 	struct rf_counters counters;
-	int err = rf_cgroup_remove(&s->cgroup);
+	int err;
 
+	s->hits = rf_cgroup_hits(&s->cgroup); /* gone with the cgroup */
+	err = rf_cgroup_remove(&s->cgroup);
 	if (err)
 		return err;
 	tell_rest(s, &counters);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "user/cgroup.h"
 #include "user/kernel.h"
 #include "user/state.h"
 
@@ -26,6 +27,7 @@ struct rf_session_totals {
 	uint64_t lost; /* in the kernel's ring */
 	uint64_t unlogged; /* that the log had no room for */
 	size_t killed; /* processes that were left at the end */
+	struct rf_limit_hits hits; /* of the limits in force at the end */
 };
 
 /* All borrowed, for as long as the sessions live. */

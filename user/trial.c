@@ -128,6 +128,24 @@ static int act_ioctl(const struct rf_trial *t, bool denied)
 		       : 0;
 }
 
+/* The terminal that was there before, and a pty of one's own. */
+static int act_pty(const struct rf_trial *t, bool denied)
+{
+	_cleanup_fd_ int master = denied ? -1 : posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	_cleanup_fd_ int fd = -1;
+	char name[64];
+	int r;
+
+	if (!denied && (master < 0 || unlockpt(master) < 0))
+		return errno;
+	r = denied ? ttyname_r(t->terminal, name, sizeof(name))
+		   : ptsname_r(master, name, sizeof(name));
+	if (r)
+		return r;
+	fd = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	return fd < 0 ? errno : 0;
+}
+
 static int act_socket(const struct rf_trial *t, bool denied)
 {
 	int fd = denied ? socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP)
@@ -262,6 +280,7 @@ const struct rf_trial_pair rf_trial_pairs[] = {
 	{"exec", "executing a denied program", "executing another", "exec"},
 	{"fork", "reading a denied file in a child", "reading another", "open"},
 	{"terminal", "typing into the terminal", "asking for its mode", "ioctl"},
+	{"pty", "opening another's pty", "opening one of its own", "open"},
 	{"socket", "making a raw socket", "making one of TCP", "socket"},
 	{"connect-ipv4", "connecting to a denied port", "connecting to another", "connect"},
 	{"connect-ipv6", "connecting to a denied port", "connecting to another", "connect"},
@@ -275,8 +294,8 @@ const struct rf_trial_pair rf_trial_pairs[] = {
 
 /* In the same order; the last is done in another cgroup. */
 static int (*const acts[])(const struct rf_trial *t, bool denied) = {
-	act_open,     act_write, act_exec,  act_fork,	 act_ioctl, act_socket, act_connect4,
-	act_connect6, act_send4, act_send6, act_netlink, act_mount, act_moved,
+	act_open,     act_write,    act_exec,  act_fork,  act_ioctl,   act_pty,	  act_socket,
+	act_connect4, act_connect6, act_send4, act_send6, act_netlink, act_mount, act_moved,
 };
 _Static_assert(RF_COUNT(acts) + 1 == RF_COUNT(rf_trial_pairs), "each pair has an act");
 _Static_assert(RF_COUNT(acts) <= RF_TRIAL_PAIRS_MAX, "there is room for the results");
@@ -397,9 +416,10 @@ static void name_objects(struct rf_trial *t)
 			snprintf(t->objects[i], TEXT, "%s/%s", t->folder, files[i]);
 	if (strlen(t->program) < TEXT)
 		snprintf(t->objects[2], TEXT, "%.*s", TEXT - 1, t->program);
-	if (ttyname_r(t->terminal, terminal, sizeof(terminal)) == 0)
-		snprintf(t->objects[i], TEXT, "%s", terminal);
-	i++;
+	if (ttyname_r(t->terminal, terminal, sizeof(terminal)) != 0)
+		*terminal = '\0';
+	snprintf(t->objects[i++], TEXT, "%s", terminal);
+	snprintf(t->objects[i++], TEXT, "%s", terminal);
 	snprintf(t->objects[i++], TEXT, "inet/%d", IPPROTO_ICMP);
 	for (size_t k = 0; k < PEERS; k++) {
 		const struct peer *peer = &t->peers[k];
@@ -474,6 +494,7 @@ char *rf_trial_policy(const struct rf_trial *t)
 				   "  - {deny: all, paths: [\"${FOLDER}/secret\"]}\n"
 				   "  - {deny: write, paths: [\"${FOLDER}/sealed\"]}\n"
 				   "  - {deny: exec, paths: [\"${PROGRAM}\"]}\n"
+				   "  - {deny: all, paths: [\"/dev/pts/[0-9]*\"]}\n"
 				   "network:\n"
 				   "  - {allow: connect, to: [\"*\"]}\n"
 				   "  - {deny: connect, to: [\"192.0.2.1\"";

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import traceback
 
-RINGFENCE = os.path.abspath(os.path.join(os.environ.get("RF_BUILD", ".output"), "ringfence"))
+BUILD = os.path.abspath(os.environ.get("RF_BUILD", ".output"))
+RINGFENCE = os.path.join(BUILD, "ringfence")
+RINGFENCED = os.path.join(BUILD, "ringfenced")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -40,6 +42,22 @@ def ringfence(*args, **kwargs):
     """Run it; returns the completed process with text output."""
     return subprocess.run([RINGFENCE, *args], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60, **kwargs)
+
+
+# A mount namespace in which this machine's daemon, its pins and its logs are neither seen nor touched.
+ENTER = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+ALONE = """mount -t tmpfs tmpfs /run && { [ ! -d /sys/fs/bpf ] || mount -t tmpfs tmpfs /sys/fs/bpf; } &&
+mount -t tmpfs tmpfs /var/log || exit 99
+"""
+
+
+def alone(*argv, setup="", **kwargs):
+    """Run a command in such a namespace, `setup` (shell) before it, where no daemon can be started."""
+    p = subprocess.run(ENTER + ["sh", "-c", ALONE + setup + '\n"$0" "$@"', *argv], check=False, text=True,
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                       env=dict(os.environ, RINGFENCED="/nonexistent/ringfenced"), **kwargs)
+    expect(p.returncode != 99, p)
+    return p
 
 
 def expect(condition, what):

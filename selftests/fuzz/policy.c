@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const char mark[] = "\n--------\n";
 	static FILE *out;
 	struct texts texts = {0};
-	const struct rf_policy_env env = {variable, parent, &texts, RF_ALL_FEATURES};
+	const struct rf_policy_env env = {variable, parent, NULL, &texts, RF_ALL_FEATURES};
 	const uint8_t *second = memmem(data, size, mark, sizeof(mark) - 1);
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};

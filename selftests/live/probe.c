@@ -463,6 +463,33 @@ static int try_mount(const char *where)
 	return umount(where) < 0 ? errno : 0;
 }
 
+/* The errno of an open by a file handle of that type: "DIR HEX", of the file system of DIR. */
+static int try_handle(int type, const char *object)
+{
+	union {
+		struct file_handle head;
+		unsigned char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} handle = {.head.handle_type = type};
+	char dir[256], hex[2 * MAX_HANDLE_SZ + 1];
+	int mount, fd, r = 0;
+	unsigned int i;
+
+	if (sscanf(object, "%255s %256s", dir, hex) != 2)
+		return EINVAL;
+	for (i = 0; sscanf(hex + 2 * i, "%2hhx", handle.head.f_handle + i) == 1; i++)
+		handle.head.handle_bytes = i + 1;
+	mount = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (mount < 0)
+		return errno;
+	fd = open_by_handle_at(mount, &handle.head, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		r = errno;
+	else
+		close(fd);
+	close(mount);
+	return r;
+}
+
 static int try_fork(void)
 {
 	pid_t pid = fork();
@@ -512,7 +539,7 @@ static int try_type(void)
  * acts: one for each line of stdin, answered by a line with its errno. "open FLAGS PATH"
  * (a number; \xNN in a path is a byte), "exec 0 PATH", "tcp 0 HOST PORT", "udp 0 HOST PORT"
  * and "send 0 HOST PORT" (udp: connected, or not), "socket FAMILY TYPE PROTOCOL",
- * "mount 0 DIR", "fork 0 x", "netlink 0 x", "type 0 x".
+ * "mount 0 DIR", "handle TYPE DIR HEX", "fork 0 x", "netlink 0 x", "type 0 x".
  */
 static int act_acts(char **args)
 {
@@ -541,6 +568,8 @@ static int act_acts(char **args)
 			r = try_socket(flags, object);
 		} else if (!strcmp(kind, "mount")) {
 			r = try_mount(object);
+		} else if (!strcmp(kind, "handle")) {
+			r = try_handle(flags, object);
 		} else if (!strcmp(kind, "fork")) {
 			r = try_fork();
 		} else if (!strcmp(kind, "netlink")) {

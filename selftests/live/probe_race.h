@@ -118,6 +118,22 @@ static bool unmake(const char *path)
 	return unlink(name) == 0 && rmdir(path) == 0;
 }
 
+/*
+ * A directory deep in A, B says behind a colon where, is put aside while A goes to B and comes back.
+ * It is never below B, but who reads its way up slowly may meet it in A and A in B.
+ */
+static bool carry(const struct scene *scene)
+{
+	char in[512], aside[256], b[256];
+	int size = (int)strcspn(scene->b, ":");
+
+	snprintf(b, sizeof(b), "%.*s", size, scene->b);
+	snprintf(in, sizeof(in), "%s/%s", scene->a, scene->b + size + 1);
+	snprintf(aside, sizeof(aside), "%s.aside/C", scene->a);
+	return rename(in, aside) == 0 && rename(scene->a, b) == 0 && rename(b, scene->a) == 0 &&
+	       rename(aside, in) == 0;
+}
+
 static bool move(struct scene *scene)
 {
 	const char *from = scene->back ? scene->b : scene->a;
@@ -131,6 +147,8 @@ static bool move(struct scene *scene)
 		return link(from, to) == 0 && unlink(from) == 0;
 	if (!strcmp(scene->kind, "remake"))
 		return unmake(from) && make(scene, to);
+	if (!strcmp(scene->kind, "carry"))
+		return carry(scene);
 	return rename(from, to) == 0;
 }
 
@@ -161,7 +179,7 @@ static bool wait_for_openers(struct stage *stage, uint32_t openers)
 /*
  * moves STAGE OPENERS SECONDS MOVES KIND:A:B...: move A to B and back, by rename, by
  * exchange, by link and unlink, or by making it anew, for SECONDS or MOVES of each; KIND
- * `churn` is a rename that waits for no one.
+ * `churn` is a rename that waits for no one, and so is `carry`: see carry().
  */
 static int act_moves(char **args)
 {
@@ -192,7 +210,7 @@ static int act_moves(char **args)
 	stage->begun = 1;
 	end = now() + seconds;
 	for (uint32_t i = 0; n && status == ALLOWED; i = (i + 1) % n) {
-		bool churn = !strcmp(scenes[i].kind, "churn");
+		bool churn = !strcmp(scenes[i].kind, "churn") || !strcmp(scenes[i].kind, "carry");
 
 		/* Each as often as the others. */
 		if (i == 0 && scenes[0].moved && (moves ? scenes[0].moved >= moves : now() > end))

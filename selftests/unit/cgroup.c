@@ -221,11 +221,32 @@ static void limits(void **state)
 	assert_int_equal(diags.errors, 2);
 }
 
+static void hits(void **state)
+{
+	struct rf_session_cgroup cgroup = RF_SESSION_CGROUP_NONE;
+	_cleanup_fd_ int fd = -1;
+
+	(void)state;
+	assert_int_equal(mkdir(scratch_path("hits"), 0700), 0);
+	fd = open(scratch_path("hits"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cgroup.fd = fd;
+	assert_int_equal(rf_cgroup_hits(&cgroup).killed, 0);
+	assert_int_equal(rf_cgroup_hits(&cgroup).refused, 0);
+	scratch_write("hits/memory.events",
+		      "low 1\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 7\n");
+	scratch_write("hits/pids.events", "max 21\n");
+	assert_int_equal(rf_cgroup_hits(&cgroup).killed, 3);
+	assert_int_equal(rf_cgroup_hits(&cgroup).refused, 21);
+	/* The machine had no memory left; the session's limit was not reached. */
+	scratch_write("hits/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 3\n");
+	assert_int_equal(rf_cgroup_hits(&cgroup).killed, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(found), cmocka_unit_test(none),   cmocka_unit_test(life),
-		cmocka_unit_test(sweep), cmocka_unit_test(limits),
+		cmocka_unit_test(sweep), cmocka_unit_test(limits), cmocka_unit_test(hits),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -279,18 +279,22 @@ static void lines(void **state)
 	struct rf_event event = sample("/.ssh/id");
 	_cleanup_json_ json_t *json = json_of(&event), *lost = NULL, *odd = NULL;
 	_cleanup_free_ char *text = NULL, *colour = NULL, *lost_text = NULL, *odd_text = NULL,
-			    *quoted = NULL;
+			    *quoted = NULL, *today = NULL;
 	char expected[256];
 
 	(void)state;
 	setenv("TZ", "UTC", 1);
-	json_object_set_new(json, "time", json_string("2026-11-29T17:34:21.123456789Z"));
+	json_object_set_new(json, "time", json_string("2001-11-29T17:34:21.123456789Z"));
 	text = rf_event_text(json, false);
 	snprintf(expected, sizeof(expected),
-		 "17:34:21.123 p-00ff00 deny open /home/me/.ssh/id read+modify  "
+		 "2001-11-29 17:34:21.123 p-00ff00 deny open /home/me/.ssh/id read+modify  "
 		 "p.yaml:7: deny all ~/.ssh  cat\\x0a[%d]",
 		 (int)getpid());
 	assert_string_equal(text, expected);
+	json_object_set_new(json, "time", rf_event_time(0));
+	today = rf_event_text(json, false);
+	assert_string_equal(strchr(today, ' '), strchr(strchr(expected, ' ') + 1, ' '));
+	json_object_set_new(json, "time", json_string("2001-11-29T17:34:21.123456789Z"));
 	colour = rf_event_text(json, true);
 	assert_non_null(strstr(colour, "\033[31mdeny\033[0m"));
 	lost = json_pack("{s:s, s:s, s:s, s:s, s:i}", "time", "2026-11-29T17:34:21.1Z", "session",
@@ -304,10 +308,11 @@ static void lines(void **state)
 	json_object_set_new(json, "count", json_integer(17));
 	json_object_set_new(json_object_get(json, "rule"), "file", json_string("my p.yaml"));
 	quoted = rf_event_text(json, false);
-	snprintf(expected, sizeof(expected),
-		 "17:34:21.123 p-00ff00 deny open ...\"/home/me/x y \\\"z\"... read+modify 17x  "
-		 "\"my p.yaml\":7: deny all ~/.ssh  \"a b[1]\"[%d]",
-		 (int)getpid());
+	snprintf(
+		expected, sizeof(expected),
+		"2001-11-29 17:34:21.123 p-00ff00 deny open ...\"/home/me/x y \\\"z\"... read+modify 17x  "
+		"\"my p.yaml\":7: deny all ~/.ssh  \"a b[1]\"[%d]",
+		(int)getpid());
 	assert_string_equal(quoted, expected);
 	odd = json_pack("{s:i, s:[i], s:s, s:n}", "time", 3, "rights", 3, "rule", "x", "path");
 	odd_text = rf_event_text(odd, false);

@@ -141,6 +141,20 @@ static void no_home(void **state)
 	assert_non_null(strstr(all, "/etc/ringfence"));
 }
 
+static void shipped(void **state)
+{
+	_cleanup_free_ char *places = rf_find_places(NULL), *file = NULL, *below = NULL;
+	const char *folder = strrchr(places, ' ') + 1; /* the last one is ringfence's */
+
+	(void)state;
+	assert_true(asprintf(&file, "%s/observe.yaml", folder) > 0);
+	assert_true(asprintf(&below, "%s/x/observe.yaml", folder) > 0);
+	assert_true(rf_find_shipped(file));
+	assert_false(rf_find_shipped(below));
+	assert_false(rf_find_shipped("./observe.yaml"));
+	assert_false(rf_find_shipped("/etc/ringfence/observe.yaml"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +163,7 @@ int main(void)
 		cmocka_unit_test(project_hides_nothing),
 		cmocka_unit_test(unreadable),
 		cmocka_unit_test(no_home),
+		cmocka_unit_test(shipped),
 	};
 
 	return cmocka_run_group_tests_name("find", tests, setup, teardown);

@@ -213,7 +213,96 @@ static void test_root_link(void **state)
 	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
 			 'd');
 	assert_int_equal(lchown("doors/in", 0, 0), 0);
+	/* Another link of root's can be moved there. */
+	assert_int_equal(chown("doors", 1000, 1000), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chown("doors", 0, 0), 0);
+	assert_int_equal(chmod("doors", 01777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chmod("doors", 0755), 0);
+	/* Nor where the directory can be moved. */
+	assert_int_equal(chmod(root, 0777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(chmod(root, 01777), 0);
+	assert_int_equal(named(CREATE("doors/in") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'g');
+	assert_int_equal(chmod(root, 0700), 0);
 	planter.uid = 0;
+}
+
+static bool warned(const char *rules, const char *words)
+{
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	struct rf_names names = {0};
+	void *image = compile(rules, &policy);
+	bool found = false;
+
+	assert_int_equal(rf_names_collect(policy, image, &planter, &diags, &names), 0);
+	for (size_t i = 0; i < diags.n; i++)
+		found |= diags.items[i].severity == RF_WARNING &&
+			 strstr(diags.items[i].message, words);
+	rf_names_done(&names);
+	free(image);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
+	return found;
+}
+
+/* Who puts a link where a denied path is not yet has its target denied to the next session. */
+static void test_taken_away(void **state)
+{
+	static const char taken[] = "which is denied, is a link of the user's to ";
+
+	(void)state;
+	planter.uid = 1000;
+	assert_false(warned(RULE("deny", "doors/in"), taken));
+	assert_int_equal(lchown("doors/in", 1000, 1000), 0);
+	assert_true(warned(RULE("deny", "doors/in"), taken));
+	assert_true(warned(RULE("deny", "doors/in/b"), taken));
+	assert_true(warned(CREATE("doors") RULE("deny", "doors/in"), taken));
+	/* It is allowed, denied all the same, the user's own, or the link is another's. */
+	assert_false(warned(RULE("allow", "doors/in"), taken));
+	assert_false(warned(RULE("deny", "doors/in") RULE("deny", "store"), taken));
+	assert_int_equal(chown("store/a", 1000, 1000), 0);
+	assert_false(warned(RULE("deny", "doors/in"), taken));
+	assert_int_equal(chown("store/a", 0, 0), 0);
+	planter.uid = 1001;
+	assert_false(warned(RULE("deny", "doors/in"), taken));
+	planter.uid = 0;
+	assert_int_equal(lchown("doors/in", 0, 0), 0);
+	assert_false(warned(RULE("deny", "doors/in"), taken));
+}
+
+/* What is not there is counted, what cannot be looked at is named. */
+static void test_notes(void **state)
+{
+	struct rf_policy *policy = NULL;
+	struct rf_diags diags = {0};
+	struct rf_names names = {0};
+	char want[100];
+	void *image;
+
+	(void)state;
+	assert_int_equal(symlink("loop", "loop"), 0);
+	image = compile(RULE("deny", "none") RULE("deny", "loop") RULE("deny", "none/x")
+				RULE("deny", "loop/x") RULE("deny", "store"),
+			&policy);
+	assert_int_equal(rf_names_collect(policy, image, &planter, &diags, &names), 0);
+	assert_int_equal(names.absent, 2);
+	assert_int_equal(diags.n, 3);
+	snprintf(want, sizeof(want),
+		 "%s/loop: Too many levels of symbolic links; the rule holds by name", root);
+	assert_string_equal(diags.items[0].message, want);
+	assert_string_equal(diags.items[2].message,
+			    "2 paths of the policy do not exist yet; their rules hold by name");
+	rf_names_done(&names);
+	free(image);
+	rf_policy_free(policy);
+	rf_diags_done(&diags);
 }
 
 /* What the session may create by one mount is there in the other one. */
@@ -239,6 +328,15 @@ static void test_mounts(void **state)
 	assert_int_equal(named(RULE("allow", "merged"), "store/a", "merged"), 'g');
 	assert_int_equal(named(CREATE("doors") RULE("allow", "merged"), "store/a", "merged"), 'd');
 	assert_int_equal(umount("merged"), 0);
+	/* What is put into a layer is there in the overlay, and the other way round. */
+	snprintf(options, sizeof(options), "lowerdir=%s/doors:%s/open", root, root);
+	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
+	assert_int_equal(named(RULE("allow", "merged/in"), "store/a", "merged/in"), 'g');
+	assert_int_equal(
+		named(CREATE("doors/**") RULE("allow", "merged/in"), "store/a", "merged/in"), 'd');
+	assert_int_equal(named(CREATE("merged") RULE("allow", "doors/in"), "store/a", "doors/in"),
+			 'd');
+	assert_int_equal(umount("merged"), 0);
 }
 
 int main(void)
@@ -253,6 +351,8 @@ int main(void)
 		cmocka_unit_test(test_planted_hard_link),
 		cmocka_unit_test(test_planted_before),
 		cmocka_unit_test(test_root_link),
+		cmocka_unit_test(test_taken_away),
+		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_mounts),
 	};
 

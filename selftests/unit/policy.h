@@ -61,7 +61,17 @@ static inline int test_parent(void *userdata, const char *name, const char *from
 	return -2; /* ENOENT */
 }
 
-static const struct rf_policy_env test_env = {test_variable, test_parent, NULL, RF_ALL_FEATURES};
+static char *test_hint(void *userdata, const char *name, const char *from, int error)
+{
+	char *hint;
+
+	(void)userdata;
+	(void)from;
+	return error == 2 && asprintf(&hint, "%s was looked up", name) > 0 ? hint : NULL;
+}
+
+static const struct rf_policy_env test_env = {test_variable, test_parent, test_hint, NULL,
+					      RF_ALL_FEATURES};
 
 #define HEAD "ringfence: 1\nname: t\n"
 

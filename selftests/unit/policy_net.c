@@ -392,7 +392,7 @@ static void test_any_size(void **state)
 
 		snprintf(text, sizeof(text), HEAD "network:\n%s", rules[i]);
 		assert_int_equal(test_parse(text, &diags, &policy), 0);
-		assert_int_equal(rf_net_build(policy, 0, &net), 0);
+		assert_int_equal(rf_net_build(policy, 0, NULL, &net), 0);
 		assert_int_equal(net.nleaves, 1 + i);
 		assert_int_equal(net.nnodes, 32 * i);
 		rf_net_done(&net);
@@ -483,9 +483,46 @@ static void test_lint(void **state)
 			     "  - { allow: connect, to: [10.0.0.0/8] }\n",
 			&diags, &size));
 	for (size_t i = 0; i < diags.n; i++)
-		found += diags.items[i].line == 4 && strstr(diags.items[i].message, "never win");
+		found += diags.items[i].line == 4 &&
+			 strstr(diags.items[i].message,
+				"never win: deny connect 10.0.0.1; `allow connect 10.0.0.0/8` "
+				"(t.yaml:5) decides about 10.0.0.1");
 	assert_int_equal(found, 1);
 	rf_diags_done(&diags);
+}
+
+static void test_reopened(void **state)
+{
+	static const struct {
+		const char *rules;
+		unsigned int lines;
+	} rows[] = {
+		{"  - { deny: connect, to: [10.0.0.0/8] }\n  - { allow: connect, to: [10.1.0.0/16] }\n",
+		 1u << 5},
+		{"  - { deny: connect, to: [10.1.0.0/16] }\n  - { allow: connect, to: [\"*:80\"] }\n",
+		 1u << 5},
+		{"  - { deny: connect, to: [10.0.0.0/8] }\n"
+		 "  - { allow: connect, to: [10.1.0.0/16], reopens: true }\n",
+		 0},
+		{"  - { allow: connect, to: [\"*\"] }\n  - { deny: connect, to: [10.0.0.0/8] }\n",
+		 0},
+		/* They do not meet, or another one decides. */
+		{"  - { deny: connect, to: [\"*:1-79\"] }\n  - { allow: connect, to: [\"*:80\"] }\n",
+		 0},
+		{"  - { deny: connect, to: [\"*/tcp\"] }\n  - { allow: connect, to: [\"*/udp\"] }\n",
+		 0},
+		{"  - { deny: connect, to: [10.0.0.0/8] }\n  - { allow: connect, to: [11.0.0.0/8] }\n",
+		 0},
+		{"  - { forbid: connect, to: [10.0.0.0/8] }\n"
+		 "  - { deny: connect, to: [10.1.0.0/16] }\n  - { allow: connect, to: [\"*\"] }\n",
+		 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		assert_int_equal(
+			warned(rows[i].rules, "this allow reopens a part of `deny connect"),
+			rows[i].lines);
 }
 
 int main(void)
@@ -496,6 +533,7 @@ int main(void)
 		cmocka_unit_test(test_audited),	 cmocka_unit_test(test_lint),
 		cmocka_unit_test(test_any),	 cmocka_unit_test(test_any_size),
 		cmocka_unit_test(test_any_lint), cmocka_unit_test(test_random_any),
+		cmocka_unit_test(test_reopened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

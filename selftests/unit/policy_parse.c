@@ -110,6 +110,58 @@ static const struct bad bad[] = {
 	{HEAD "network:\n  - allow: connect\n    to: [\"example.org:443\", session]\n", 5, 10,
 	 "domains", "addresses"},
 	{HEAD "network:\n  - allow: connect\n    to: [{ name: x }]\n", 5, 10, "domains", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [{ port: 1, name: x }]\n", 5, 10, "domains",
+	 NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [{}]\n", 5, 10, "single value", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [{ [a]: b }]\n", 5, 10, "single value", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [[a]]\n", 5, 10, "single value", NULL},
+	/* What leads to the next error is not proposed. */
+	{HEAD "network:\n  - allow: read\n    to: [\"*\"]\n", 4, 12, "unknown value",
+	 "only connect"},
+	{HEAD "unixs: []\n", 3, 1, "unknown key `unixs`", "network, limits, detached, tests"},
+	/* What is written in other languages. */
+	{HEAD "files:\n  - allow: read, write\n    paths: [/a]\n", 4, 12, "unknown right",
+	 "brackets: [read, write]"},
+	{HEAD "files:\n  - allow: [read+exec]\n    paths: [/a]\n", 4, 13, "unknown right",
+	 "brackets: [read, exec]"},
+	{HEAD "files:\n  - allow: read, wriet\n    paths: [/a]\n", 4, 12, "unknown right",
+	 "one of"},
+	{HEAD "files:\n  - allow: read\n    paths: [\"${WORKSPCE}\"]\n", 5, 13, "for WORKSPCE",
+	 "did you mean WORKSPACE? Else give it with --var WORKSPCE="},
+	{HEAD "vars: { CACHE: /c }\nfiles:\n  - allow: read\n    paths: [\"${CACHES}\"]\n", 6, 13,
+	 "for CACHES", "did you mean CACHE?"},
+	{HEAD "files:\n  - allow: read\n    paths: [\"${SOCKET}\"]\n", 5, 13, "for SOCKET",
+	 "did you mean ${env:SOCKET}"},
+	{HEAD "files:\n  - allow: [read]\n\tpaths: [/a]\n", 5, 1, "", "spaces, not with tabs"},
+	{HEAD "files:\n  - allow: read\n    \tpaths: [/a]\n", 5, 5, "", "spaces, not with tabs"},
+	{"\xef\xbb\xbf" HEAD "fils: []\n", 3, 1, "unknown key", NULL},
+	{"\xef\xbb\xbfringfenc: 1\nname: t\nringfence: 1\n", 1, 1, "unknown key", NULL},
+	{HEAD "network:\n  - allow: connect\n    to: [\"https://10.0.0.1/x\"]\n", 5, 10, "is a URL",
+	 "10.0.0.1:443"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"http://example.org\"]\n", 5, 10, "is a URL",
+	 "alone"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"localhost:80\"]\n", 5, 10, "domains",
+	 "127.0.0.0/8"},
+	{HEAD "network:\n  - allow: connect\n    to: [\":443\"]\n", 5, 10, "no address",
+	 "\"*:443\""},
+	{HEAD "network:\n  - allow: connect\n    to: [443]\n", 5, 10, "no address", "\"*:443\""},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1:80:443\"]\n", 5, 10, "not clear",
+	 "one port"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"10.0.0.1-10.0.0.9\"]\n", 5, 19,
+	 "not understood", "prefix"},
+	{HEAD "network:\n  - allow: connect\n    to: [10.0.0.1: 443]\n", 5, 10, "single value",
+	 "no space behind a colon"},
+	{HEAD "network:\n  - allow: connect\n    to: [[::1]:443]\n", 5, 11, "", "\"[::1]:443\""},
+	{HEAD "network:\n  - allow: connect\n    to: [::1]\n", 5, 10, "", "\"[::1]:443\""},
+	{HEAD "network:\n  - allow: connect\n    to: \n      - [2001:db8::1]:443\n", 6, 22, "",
+	 "quote what begins with ["},
+	{HEAD "files:\n  - deny: read\n    paths: [~bob/.ssh]\n", 5, 13, "another user's home",
+	 "/home/NAME"},
+	{HEAD "files:\n  - deny: read\n    paths: [\"$HOME/.ssh\"]\n", 5, 13, "without braces",
+	 "~ for $HOME"},
+	{HEAD "files:\n  - deny: read\n    paths: [./src]\n", 5, 13, "a relative path",
+	 "${WORKSPACE}"},
+	{HEAD "files:\n  - deny: read\n\tpaths: [/a]\n", 5, 1, "tab", "indent with spaces"},
 	{HEAD "limits: { memory: 4X }\n", 3, 19, "no amount of memory", "4G"},
 	{HEAD "limits: { memory: 5K }\n", 3, 19, "no amount of memory", "1M"},
 	{HEAD "limits: { tasks: 0 }\n", 3, 18, "no number of tasks", NULL},
@@ -178,7 +230,7 @@ static void test_features(void **state)
 		{NULL, 4, 1, "`network` is not supported yet", NULL},
 		{NULL, 8, 5, "`audit on a rule` is not supported yet", NULL},
 	};
-	const struct rf_policy_env env = {test_variable, test_parent, NULL, 0};
+	const struct rf_policy_env env = {test_variable, test_parent, test_hint, NULL, 0};
 	struct rf_policy *policy = NULL;
 	struct rf_diags diags = {0};
 	const struct rf_need *needs;
@@ -364,6 +416,41 @@ static void test_no_exec(void **state)
 	rf_diags_done(&diags);
 }
 
+/* Where a line can be added to a list. */
+static void test_dashes(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int files, network;
+	} all[] = {
+		{HEAD "files:\n- {allow: exec, paths: [/]}\n", 1, 0},
+		{HEAD
+		 "files:\n  - allow: exec\n    paths: [/]\nnetwork:\n    - {allow: connect, to: ['*']}\n",
+		 3, 5},
+		{HEAD "files:\n    # a remark\n    -   allow: exec\n        paths: [/]\n", 5, 0},
+		{HEAD "files: [{allow: exec, paths: [/]}]\n", 0, 0},
+		{HEAD "extends: [other]\n", 0, 0},
+	};
+	static const struct test_parent parents[] = {
+		{"other", "ringfence: 1\nname: o\nfiles:\n  - {allow: exec, paths: [/]}\n"},
+		{NULL, NULL},
+	};
+
+	(void)state;
+	test_parents = parents;
+	for (size_t i = 0; i < RF_COUNT(all); i++) {
+		struct rf_policy *policy = NULL;
+		struct rf_diags diags = {0};
+
+		assert_int_equal(test_parse(all[i].text, &diags, &policy), 0);
+		assert_int_equal(rf_policy_dashes(policy, false), all[i].files);
+		assert_int_equal(rf_policy_dashes(policy, true), all[i].network);
+		rf_policy_free(policy);
+		rf_diags_done(&diags);
+	}
+	test_parents = NULL;
+}
+
 static void test_diag_text(void **state)
 {
 	struct rf_diags diags = {0};
@@ -394,6 +481,7 @@ int main(void)
 		cmocka_unit_test(test_nul_and_size), cmocka_unit_test(test_too_many_rules),
 		cmocka_unit_test(test_many_errors),  cmocka_unit_test(test_good),
 		cmocka_unit_test(test_no_exec),	     cmocka_unit_test(test_diag_text),
+		cmocka_unit_test(test_dashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,8 +47,8 @@ static size_t pair_of(const char *name)
 
 static void outside(void **state)
 {
-	static const char *const always[] = {"open",	     "write",	  "exec",   "fork",
-					     "connect-ipv4", "send-ipv4", "netlink"};
+	static const char *const always[] = {"open", "write",	     "exec",	  "fork",
+					     "pty",  "connect-ipv4", "send-ipv4", "netlink"};
 	struct rf_trial_result results[RF_TRIAL_PAIRS_MAX];
 	size_t n = 0;
 
@@ -105,8 +105,13 @@ static void policy(void **state)
 {
 	static const struct {
 		const char *pair, *op;
-	} denied[] = {{"open", "read"},	       {"write", "write"}, {"exec", "exec"},
-		      {"fork", "read"},	       {"label", "read"},  {"connect-ipv4", "connect"},
+	} denied[] = {{"open", "read"},
+		      {"write", "write"},
+		      {"exec", "exec"},
+		      {"fork", "read"},
+		      {"label", "read"},
+		      {"pty", "read"},
+		      {"connect-ipv4", "connect"},
 		      {"send-ipv4", "connect"}};
 	const struct rf_policy_env env = {.variable = variable, .userdata = trial, .features = ~0u};
 	__attribute__((cleanup(rf_arena_done))) struct rf_arena arena = {0};

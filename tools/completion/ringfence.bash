@@ -12,9 +12,20 @@ _ringfence_policies()
 	done
 }
 
+# Those that run, which everybody sees in their cgroups.
+_ringfence_live()
+{
+	local folder
+	for folder in /sys/fs/cgroup{,/unified}/ringfence/*/; do
+		[[ -d $folder ]] && basename "$folder"
+	done
+}
+
+# And those that have ended, for who may look at the logs.
 _ringfence_sessions()
 {
 	local file
+	_ringfence_live
 	for file in /var/log/ringfence/*.jsonl; do
 		[[ -e $file ]] && basename "$file" .jsonl
 	done
@@ -33,7 +44,7 @@ _ringfence()
 	fi
 	case $command in
 	run) options='--policy --audit --user --var --events --keep --fail-on-deny --quiet --verbose --json --help' ;;
-	events) options='--follow --verdict --op --path --json --help' ;;
+	events) options='--follow --session --verdict --op --path --json --help' ;;
 	reload) options='--audit --var --verbose --json --help' ;;
 	check) options='--json --print --user --var --help' ;;
 	explain) options='--policy --session --json --user --var --help' ;;
@@ -56,12 +67,13 @@ _ringfence()
 	case $command$prev in
 	run--policy | explain--policy) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur") ;;
 	run--user | check--user | explain--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
-	explain--session) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions)" -- "$cur") ;;
+	events--session) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions | sort -u)" -- "$cur") ;;
+	explain--session) mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_live)" -- "$cur") ;;
 	run--events | events--path) _filedir ;;
 	run--var | reload--var | check--var | explain--var) ;;
 	check--print) mapfile -t COMPREPLY < <(compgen -W 'rules patterns dfa net image' -- "$cur") ;;
 	events--verdict) mapfile -t COMPREPLY < <(compgen -W 'deny would-deny allow would-allow lost' -- "$cur") ;;
-	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send lost' -- "$cur") ;;
+	events--op) mapfile -t COMPREPLY < <(compgen -W 'open exec fork ioctl socket connect send mount lost' -- "$cur") ;;
 	*)
 		if [[ $cur == -* || $command == help ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
@@ -70,9 +82,9 @@ _ringfence()
 		elif [[ $command == explain ]]; then
 			mapfile -t COMPREPLY < <(compgen -W 'read modify create delete attr exec write all connect' -- "$cur"; compgen -f -- "$cur")
 		elif [[ $command == events ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions)" -- "$cur")
+			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions | sort -u)" -- "$cur")
 		elif [[ $command == reload ]]; then
-			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_sessions) $(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur")
+			mapfile -t COMPREPLY < <(compgen -W "$(_ringfence_live) $(_ringfence_policies)" -- "$cur"; compgen -f -- "$cur")
 		elif [[ $command == run ]]; then
 			mapfile -t COMPREPLY < <(compgen -c -- "$cur")
 		fi

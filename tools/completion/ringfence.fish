@@ -7,7 +7,16 @@ function __ringfence_policies
     end
 end
 
+# Those that run, which everybody sees in their cgroups.
+function __ringfence_live
+    for folder in /sys/fs/cgroup/ringfence/*/ /sys/fs/cgroup/unified/ringfence/*/
+        basename $folder
+    end
+end
+
+# And those that have ended, for who may look at the logs.
 function __ringfence_sessions
+    __ringfence_live
     for file in /var/log/ringfence/*.jsonl
         basename $file .jsonl
     end
@@ -35,7 +44,7 @@ complete -c ringfence -l help -d 'show help'
 complete -c ringfence -n '__ringfence_in ps events reload status check explain doctor version run' -l json -d 'print JSON'
 
 complete -c ringfence -n '__ringfence_in run explain' -l policy -x -a '(__ringfence_policies) (__fish_complete_path)' -d policy
-complete -c ringfence -n '__ringfence_in explain' -l session -x -a '(__ringfence_sessions)' -d session
+complete -c ringfence -n '__ringfence_in explain' -l session -x -a '(__ringfence_live)' -d session
 complete -c ringfence -n '__ringfence_in run reload' -l audit -d 'only report'
 complete -c ringfence -n '__ringfence_in run check explain' -l user -x -a '(__fish_complete_users)' -d user
 complete -c ringfence -n '__ringfence_in run reload check explain' -l var -x -d 'set a variable, NAME=VALUE'
@@ -46,14 +55,15 @@ complete -c ringfence -n '__ringfence_in run' -l quiet -d 'no summary and no not
 complete -c ringfence -n '__ringfence_in run reload' -l verbose -d 'say more'
 complete -c ringfence -n '__ringfence_in run' -a '(__fish_complete_subcommand --fcs-skip=2)'
 
-complete -c ringfence -n '__ringfence_in events' -l follow -d 'go on with new events'
+complete -c ringfence -n '__ringfence_in events' -l follow -s f -d 'go on with new events'
+complete -c ringfence -n '__ringfence_in events' -l session -x -a '(__ringfence_sessions)' -d session
 complete -c ringfence -n '__ringfence_in events' -l verdict -x -a 'deny would-deny allow would-allow lost' -d 'only this verdict'
-complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send lost' -d 'only this operation'
+complete -c ringfence -n '__ringfence_in events' -l op -x -a 'open exec fork ioctl socket connect send mount lost' -d 'only this operation'
 complete -c ringfence -n '__ringfence_in events' -l path -r -F -d 'only matching paths'
 complete -c ringfence -n '__ringfence_in events' -a '(__ringfence_sessions)'
 
 complete -c ringfence -n '__ringfence_in reload' -F
-complete -c ringfence -n '__ringfence_in reload' -a '(__ringfence_sessions) (__ringfence_policies)'
+complete -c ringfence -n '__ringfence_in reload' -a '(__ringfence_live) (__ringfence_policies)'
 
 complete -c ringfence -n '__ringfence_in check' -a '(__ringfence_policies)'
 complete -c ringfence -n '__ringfence_in check' -F
