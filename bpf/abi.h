@@ -140,7 +140,8 @@ struct rf_session {
 
 /*
  * Which inode numbers may be those of anchors: the bit of the number in rf_global.anchored is set
- * before the anchor is there, so most objects on the way up need no look-up.
+ * before the anchor is there, so most objects on the way up need no look-up. Bits are cleared
+ * when no anchor is left.
  */
 #define RF_ANCHORED_BITS 17
 #define RF_ANCHORED_WORDS (1 << (RF_ANCHORED_BITS - 6))
