@@ -244,9 +244,9 @@ class Held(Session):
 class Actor(Session):
     """A process of a session that does acts one after the other, under one policy after the other."""
 
-    def __init__(self, user="agent", cwd="/", options=(), rights="all"):
+    def __init__(self, user="agent", cwd="/", options=(), rights="all", probe=PROBE):
         first = policy([("allow", rights, ["/"])], "before")
-        super().__init__(first, [PROBE, "acts"], stdin=subprocess.PIPE, user=user, cwd=cwd, options=options)
+        super().__init__(first, [probe, "acts"], stdin=subprocess.PIPE, user=user, cwd=cwd, options=options)
         until(lambda: [s for s in sessions() if s["pid"] == self.process.pid and s.get("tasks")], "the session")
         self.name = [s["session"] for s in sessions() if s["pid"] == self.process.pid][0]
 
