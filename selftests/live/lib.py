@@ -155,7 +155,7 @@ def snapshot(*paths):
     """What must not change when an act is denied."""
     shot = {}
     for top in paths:
-        for root, dirs, files in os.walk(top):
+        for root, dirs, files in os.walk(top) if os.path.isdir(top) else [(top, [], [])]:
             for path in [root] + [os.path.join(root, n) for n in dirs + files]:
                 st = os.lstat(path)
                 content = None
