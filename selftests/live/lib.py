@@ -244,6 +244,13 @@ class Held(Session):
         return self.wait()
 
 
+def act_line(kind, flags, target):
+    """For stdin of `probe acts`."""
+    written = "".join(c if 32 < ord(c) < 127 and c != "\\" or kind != "open" and c == " " else
+                      "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in target)
+    return f"{kind} {flags} {written}\n".encode()
+
+
 class Actor(Session):
     """A process of a session that does acts one after the other, under one policy after the other."""
 
@@ -259,9 +266,7 @@ class Actor(Session):
 
     def act(self, kind, flags, target):
         """0, or the errno. See `probe acts`."""
-        written = "".join(c if 32 < ord(c) < 127 and c != "\\" or kind != "open" and c == " " else
-                          "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in target)
-        self.process.stdin.write(f"{kind} {flags} {written}\n".encode())
+        self.process.stdin.write(act_line(kind, flags, target))
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         check(line, "no answer:", line or self.wait().err)
