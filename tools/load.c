@@ -63,7 +63,7 @@ bool load_var(const struct command *command, struct load *load, char *argument)
 	}
 	value = c + 1;
 	if (is_place(argument) && *value != '/') {
-		bool home = *value == '~';
+		bool home = *value == '~' && (!value[1] || value[1] == '/');
 
 		value += home;
 		while (*value == '/' || !strncmp(value, "./", 2) || !strcmp(value, "."))
