@@ -413,7 +413,8 @@ static void print_heading(const struct run *run, const char *list, unsigned int 
 	else if (dashes)
 		say("to allow this, add at the end of `%s:` of %s:", list, file);
 	else
-		say("to allow this, add at the end of `%s:` of %s, indented as its items are:",
+		say("to allow this, add at the end of `%s:` of %s (a list with dashes; begin it "
+		    "where there is none):",
 		    list, file);
 }
 

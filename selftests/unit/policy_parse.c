@@ -429,6 +429,7 @@ static void test_dashes(void **state)
 		 3, 5},
 		{HEAD "files:\n    # a remark\n    -   allow: exec\n        paths: [/]\n", 5, 0},
 		{HEAD "files: [{allow: exec, paths: [/]}]\n", 0, 0},
+		{HEAD "files:\n  [{allow: exec, paths: [/]}]\n", 0, 0},
 		{HEAD "extends: [other]\n", 0, 0},
 	};
 	static const struct test_parent parents[] = {
