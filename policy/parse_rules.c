@@ -174,8 +174,10 @@ static void add_path(struct rf_parser *p, const struct rf_action_item *item,
 static bool is_domain(const char *text)
 {
 	size_t n = strcspn(text, "[:/");
+	const char *colon = strchr(text, ':');
 
-	if (strstr(text, "://"))
+	/* A URL; an IPv6 address without brackets. */
+	if (strstr(text, "://") || (colon && strchr(colon + 1, ':')))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if ((text[i] | 0x20) >= 'a' && (text[i] | 0x20) <= 'z')

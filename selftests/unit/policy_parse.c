@@ -140,6 +140,8 @@ static const struct bad bad[] = {
 	 "10.0.0.1:443"},
 	{HEAD "network:\n  - allow: connect\n    to: [\"http://example.org\"]\n", 5, 10, "is a URL",
 	 "alone"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"fd00::1:8080\"]\n", 5, 10, "not clear",
+	 "brackets"},
 	{HEAD "network:\n  - allow: connect\n    to: [\"localhost:80\"]\n", 5, 10, "domains",
 	 "127.0.0.0/8"},
 	{HEAD "network:\n  - allow: connect\n    to: [\":443\"]\n", 5, 10, "no address",
