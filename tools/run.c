@@ -123,7 +123,7 @@ static int open_events(struct run *run)
 		.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
 		.mode = 0600,
 	};
-	struct stat st;
+	struct stat st = {0};
 	int r;
 
 	if (!file)
