@@ -114,7 +114,7 @@ static bool is_open_already(const char *file)
 /*
  * Root follows no link for another user: an earlier session may have put it there, and what
  * an event tells of a session would go to the end of a file of root's. Nor does it wait for
- * who reads a pipe.
+ * who does not read a pipe.
  */
 static int open_events(struct run *run)
 {
@@ -123,8 +123,9 @@ static int open_events(struct run *run)
 		.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
 		.mode = 0600,
 	};
-	struct stat st = {0};
-	int r;
+	const char *what = NULL;
+	struct stat st;
+	int r = -EINVAL;
 
 	if (!file)
 		return 0;
@@ -133,15 +134,22 @@ static int open_events(struct run *run)
 		how.resolve = RESOLVE_NO_SYMLINKS;
 	}
 	run->events = (int)syscall(SYS_openat2, AT_FDCWD, file, &how, sizeof(how));
-	r = run->events < 0 || fstat(run->events, &st) < 0 ? -errno : 0;
-	if (!r && (!how.resolve || S_ISREG(st.st_mode)))
+	if (run->events < 0 || fstat(run->events, &st) < 0)
+		r = -errno;
+	else if (!how.resolve)
+		return 0;
+	else if (!S_ISREG(st.st_mode) && st.st_uid == run->identity.uid)
+		what = "it is a pipe or a device of the user's";
+	else if (fcntl(run->events, F_SETFL, O_APPEND) < 0)
+		r = -errno;
+	else
 		return 0;
 	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
 		r == -ELOOP && how.resolve ? "it is a link, or leads through one: name the place "
 					     "itself"
 					   : NULL,
-		"cannot write events to %s: %s", file, r ? strerror(-r) : "it is no regular file");
-	return r ?: -EINVAL;
+		"cannot write events to %s: %s", file, what ?: strerror(-r));
+	return r;
 }
 
 /* May the user change the file, or put another in its place? */

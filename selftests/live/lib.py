@@ -23,6 +23,9 @@ ALLOWED, DENIED, OTHER, NOT_ATTEMPTED = 0, 10, 11, 12
 # Seconds that a race takes.
 RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else 5))
 
+# Other sessions run all the time (boots/preempt.test): the daemon is theirs, too.
+SHARED = bool(os.environ.get("RF_SHARED"))
+
 _count = 0
 _failed = 0
 _kept = False  # keep_daemon() was called: True, or the daemon
@@ -376,7 +379,8 @@ def keep_daemon():
     """Have a daemon that stays from test to test, to the end of the file, from the next test on: each
     that comes on demand loads the programs anew, which takes an emulated machine seconds."""
     global _kept
-    until(lambda: daemon_pid() is None, "one on demand to leave")
+    if not SHARED:
+        until(lambda: daemon_pid() is None, "one on demand to leave")
     _kept = _kept or True
 
 
