@@ -383,9 +383,9 @@ static void test_layers(void **state)
 	assert_int_equal(named(RULE("deny", "merged/hard"), "low/file", "merged/hard"), 'g');
 	/* Its own name there is a name of the object only where the policy names it. */
 	assert_int_equal(named(RULE("deny", "merged/file"), "low/file", "low/file"), 0);
-	assert_int_equal(named(RULE("deny", "merged/file") RULE("deny", "low/file"), "low/file",
-			       "low/file"),
-			 'g');
+	assert_int_equal(
+		named(RULE("deny", "merged/file") RULE("deny", "low/file"), "low/file", "low/file"),
+		'g');
 	/* What the overlay shows there is not behind the link of a layer below. */
 	assert_int_equal(named(RULE("deny", "merged/dir/file"), "up/dir/file", "merged/dir/file"),
 			 'g');
@@ -409,9 +409,9 @@ static void test_layers(void **state)
 	/* The folder that a link leads to now need not be the layer. */
 	overlay("doors/in", "up");
 	assert_int_equal(named(RULE("allow", "merged/file"), "store/a/file", "merged/file"), 'g');
-	assert_int_equal(named(CREATE("doors") RULE("allow", "merged/file"), "store/a/file",
-			       "merged/file"),
-			 'd');
+	assert_int_equal(
+		named(CREATE("doors") RULE("allow", "merged/file"), "store/a/file", "merged/file"),
+		'd');
 	assert_int_equal(umount("merged"), 0);
 }
 
