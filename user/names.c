@@ -633,23 +633,23 @@ static int follow_layer(const struct view *view, const struct mount *mount, cons
 	static const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 					    .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
 	_cleanup_free_ char *inside = joined(mount->root, rest), *top = NULL;
-	const char *below_top;
 	struct found found = {.fd = -1};
 	_cleanup_fd_ int fd = -1;
 	int r = inside ? follow(view, layer, &found) : -ENOMEM;
 
-	if (r < 0)
+	if (r < 0 || !found.real)
 		return r;
-	fd = found.fd;
-	top = found.real;
-	below_top = inside + strspn(inside, "/");
-	found.fd = syscall(SYS_openat2, fd, *below_top ? below_top : ".", &how, sizeof(how));
-	if (found.fd < 0)
-		return -errno;
-	found.real = joined(top, *below_top ? inside : "");
-	if (!found.real) {
-		close(found.fd);
-		return -ENOMEM;
+	if (strcmp(inside, "/") != 0) {
+		fd = found.fd;
+		top = found.real;
+		found.fd = syscall(SYS_openat2, fd, inside + 1, &how, sizeof(how));
+		if (found.fd < 0)
+			return -errno;
+		found.real = joined(top, inside);
+		if (!found.real) {
+			close(found.fd);
+			return -ENOMEM;
+		}
 	}
 	*ret_found = found;
 	return 0;
