@@ -19,13 +19,13 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
-/* Has the path of an event a byte that no policy can write? */
+/* Has the path of an event a character that no policy can have? U+FFFE and U+FFFF are no YAML. */
 static bool has_odd_byte(const char *path)
 {
 	for (; *path; path++) {
-		if (*path != '\\')
-			continue;
-		if (*++path == 'x')
+		if (!strncmp(path, "\xef\xbf\xbe", 3) || !strncmp(path, "\xef\xbf\xbf", 3))
+			return true;
+		if (*path == '\\' && *++path != '\\')
 			return true;
 	}
 	return false;

@@ -98,8 +98,8 @@ static void each_path(void **state)
 /* A pattern for a byte that cannot be written is one for other names, as .env. */
 static void odd_bytes(void **state)
 {
-	static const char *const all[] = {"/\xff\xff\xff\xff", "/a\nb", "/a\x1b[31m",
-					  "/\xe2\x80\xae"};
+	static const char *const all[] = {"/\xff\xff\xff\xff", "/a\nb",		 "/a\x1b[31m",
+					  "/\xe2\x80\xae",     "/a\xef\xbf\xbe", "/\xef\xbf\xbf/b"};
 
 	(void)state;
 	for (size_t i = 0; i < RF_COUNT(all); i++) {
