@@ -13,6 +13,11 @@
 
 #include "bpf/maps.bpf.h"
 
+/* What is read without the lock is read in order: cache_allows(). */
+#ifndef __TARGET_ARCH_x86
+#error "cache_allows() needs loads and stores in their order, or the lock"
+#endif
+
 /*
  * A sequence of 32 bits comes round again after 2^31 moves. Nobody can make so many in the
  * 2^14 jiffies (16 to 164 s) that a key lasts.

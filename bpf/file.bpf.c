@@ -52,6 +52,33 @@ static __always_inline bool is_layer_of_overlay(const struct file *file)
 }
 
 /*
+ * Such a file may be one that the policy names, opened by another hard link: what these names
+ * deny is denied. False: nothing is, nor to be told.
+ */
+static __always_inline bool judge_layer(struct rf_label *label, const struct file *file, __u8 want,
+					__u64 word)
+{
+	struct rf_anchor_key key = {.policy = RF_WORD_POLICY(word)};
+	const struct inode *inode = file->f_inode;
+	struct rf_walk *walk = &label->walk;
+	struct rf_anchor *anchor;
+
+	key.super = super_number(inode->i_sb);
+	anchor = anchor_of(&key, inode);
+	if (!anchor)
+		return false;
+	anchored(walk, &key, anchor);
+	walk->own[0] = 0;
+	walk->n = walk->folded = 0;
+	walk->object = (__u64)file->f_path.dentry;
+	walk->word = word;
+	rf_verdict_begin(&walk->verdict, want);
+	judge_walk(walk);
+	rf_verdict_keep_refused(&walk->verdict);
+	return rf_verdict_denies(&walk->verdict) || rf_verdict_audited(&walk->verdict);
+}
+
+/*
  * A pidfd: since Linux 6.9 the kernel makes it (pidfd_open(2), CLONE_PIDFD) by an open, but
  * nothing is opened that has a name or a content.
  */
@@ -74,13 +101,17 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 		return ret;
 	want = open_rights(file);
 	word = label_word(label);
-	if (is_known_allowed(&file->f_path, file->f_inode, want, word) || is_layer_of_overlay(file))
+	if (is_known_allowed(&file->f_path, file->f_inode, want, word))
 		return 0;
 	if (RF_GUARD(is_pidfd(file)))
 		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
-	judge_object(label, &file->f_path, file->f_inode, want, word);
-	judge_terminal(label, file, word);
+	if (!is_layer_of_overlay(file)) {
+		judge_object(label, &file->f_path, file->f_inode, want, word);
+		judge_terminal(label, file, word);
+	} else if (!judge_layer(label, file, want, word)) {
+		return 0;
+	}
 	return answer(label, word, op);
 }
 

@@ -228,6 +228,18 @@ static __always_inline void rf_verdict_end(struct rf_verdict *v)
 }
 
 /*
+ * After rf_verdict_end(), for names of an object that another name has been judged of before:
+ * what they do not explicitly deny is that one's to give.
+ */
+static __always_inline void rf_verdict_keep_refused(struct rf_verdict *v)
+{
+	if (v->reason > RF_REASON_DEFAULT)
+		return;
+	v->missing = v->refused;
+	v->audited_missing = v->audited_refused;
+}
+
+/*
  * What the audited rules would change: RF_WOULD_DENY an act that is allowed, RF_WOULD_ALLOW
  * one that is denied, 0 for nothing. What to report of it is audited_missing, audited_rule
  * and audited_name; the reason always is a rule.

@@ -253,15 +253,19 @@ static __always_inline struct rf_anchor *read_anchor(struct rf_anchor_key *key,
 }
 
 /* A namespace has no parent and no name of its own: it has that of the link in /proc/PID/ns. */
-static __always_inline void name_namespace(struct rf_walk *walk, struct inode *inode)
+static __always_inline bool name_namespace(struct rf_walk *walk, struct inode *inode)
 {
 	struct ns_common *ns = BPF_CORE_READ(inode, i_private);
 	const char *name = BPF_CORE_READ(ns, ops, name);
 	long size = bpf_probe_read_kernel_str(walk->text, NS_NAME_SIZE, name);
 
+	walk->reason = RF_REASON_UNREADABLE;
+	if (size <= 1 || size > NS_NAME_SIZE)
+		return false;
 	walk->name[0] = (__u64)name;
-	walk->len[0] = size > 0 && size <= NS_NAME_SIZE ? size - 1 : 0;
+	walk->len[0] = size - 1;
 	walk->n = 1;
+	return true;
 }
 
 /*
@@ -278,10 +282,10 @@ static __always_inline bool known_root(struct rf_walk *walk, struct dentry *dent
 	struct rf_made *maker;
 
 	key.ino = BPF_CORE_READ(sb, s_magic);
-	if (key.ino == NSFS_MAGIC)
-		name_namespace(walk, inode);
+	if (key.ino == NSFS_MAGIC && !name_namespace(walk, inode))
+		return false;
 	/* An inode that was opened by its handle may have no parent yet, which makes it no root. */
-	else if (RF_GUARD(BPF_CORE_READ(sb, s_root) != dentry))
+	if (key.ino != NSFS_MAGIC && RF_GUARD(BPF_CORE_READ(sb, s_root) != dentry))
 		return false;
 	maker = bpf_map_lookup_elem(&made, &address);
 	if (RF_GUARD(maker && maker->session == walk->session)) {

@@ -66,7 +66,8 @@ static size_t members_of(const struct rf_policy *policy, const uint16_t *numbers
 
 /* `by` (NULL: not known) decides instead, `about` what. */
 static void never_wins(const struct rf_rule_head *rule, size_t members,
-		       const struct rf_rule_head *by, const char *about, struct rf_diags *diags)
+		       const struct rf_rule_head *by, size_t by_members, const char *about,
+		       struct rf_diags *diags)
 {
 	_cleanup_text_ struct rf_text text = {0};
 	char at[32];
@@ -74,7 +75,7 @@ static void never_wins(const struct rf_rule_head *rule, size_t members,
 	add_rule(&text, rule, members);
 	if (by) {
 		rf_text_add(&text, "; `", 3);
-		add_rule(&text, by, 1);
+		add_rule(&text, by, by_members);
 		rf_text_add(&text, "` (", 3);
 		rf_text_add(&text, by->file, strlen(by->file));
 		rf_text_add(&text, at, snprintf(at, sizeof(at), ":%u) decides about ", by->line));
@@ -158,16 +159,19 @@ static int warn_unused(const struct rf_policy *policy, const uint16_t *numbers,
 	}
 	for (size_t n = 1; n <= policy->nrules; n++) {
 		const struct rf_rule_head *rule = rf_policy_rule(policy, n);
-		size_t members = members_of(policy, numbers, n - 1);
+		size_t members = members_of(policy, numbers, n - 1), by_members;
 		_cleanup_text_ struct rf_text path = {0};
 		uint16_t by;
 
 		if (!members || wins[n] || !is_own(policy, rule))
 			continue;
 		by = rf_lint_decider(policy, image, n, &path);
-		if (by && loses_by_place(rule, rf_policy_rule(policy, by)))
+		by_members = by ? members_of(policy, numbers, by - 1) : 0;
+		/* Of several paths in one rule it is not known which one decides. */
+		if (by_members == 1 && loses_by_place(rule, rf_policy_rule(policy, by)))
 			continue;
-		never_wins(rule, members, by ? rf_policy_rule(policy, by) : NULL, path.text, diags);
+		never_wins(rule, members, by ? rf_policy_rule(policy, by) : NULL, by_members,
+			   path.text, diags);
 	}
 	return 0;
 }
@@ -287,7 +291,7 @@ static int build_net(const struct rf_policy *policy, size_t without, struct rf_d
 			 rf_target_is_any(&rule->target))
 			allows_nothing(&rule->head, diags);
 		else
-			never_wins(&rule->head, 1, l->beaten_by ? &l->beaten_by->head : NULL,
+			never_wins(&rule->head, 1, l->beaten_by ? &l->beaten_by->head : NULL, 1,
 				   rule->head.written, diags);
 	}
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Building blocks of the grammar, see parse.h: maps, lists, words, rights. */
 #include <string.h>
+#include <strings.h>
 
 #include "policy/parse.h"
 
@@ -18,6 +19,37 @@ uint8_t rf_right(const char *name)
 		if (!strcmp(name, rf_right_names[i]))
 			return masks[i];
 	return 0;
+}
+
+const char *rf_right_hint(const char *word)
+{
+	static const struct {
+		const char *word, *hint;
+	} known[] = {
+		{"append", "say `modify`"},
+		{"chmod", "say `attr`"},
+		{"chown", "say `attr`"},
+		{"execute", "say `exec`"},
+		{"link", "say `create`"},
+		{"list", "say `read`"},
+		{"mkdir", "say `create`"},
+		{"move", "a rename is `delete` of the old name and `create` of the new"},
+		{"r", "say `read`"},
+		{"remove", "say `delete`"},
+		{"rename", "a rename is `delete` of the old name and `create` of the new"},
+		{"rw", "say `[read, write]`"},
+		{"rwx", "say `[read, write, exec]`"},
+		{"rx", "say `[read, exec]`"},
+		{"truncate", "say `modify`"},
+		{"unlink", "say `delete`"},
+		{"w", "say `write`"},
+		{"x", "say `exec`"},
+	};
+
+	for (size_t i = 0; i < RF_COUNT(known); i++)
+		if (!strcasecmp(word, known[i].word))
+			return known[i].hint;
+	return NULL;
 }
 
 /* "did you mean `x`?" in `buffer`, or `otherwise`. */
@@ -195,6 +227,7 @@ uint8_t rf_parse_rights(struct rf_parser *p, const struct rf_yaml *node, const c
 		if (!right)
 			RF_ERROR_AT(p, m,
 				    in_brackets(several, sizeof(several), m->text)
+					    ?: rf_right_hint(m->text)
 					    ?: did_you_mean(hint, sizeof(hint), m->text,
 							    rf_right_names, RF_RIGHT_NAMES,
 							    one_of(all, sizeof(all), rf_right_names,

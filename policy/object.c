@@ -132,7 +132,8 @@ int rf_object_parse(const char *op, const char *object, struct rf_arena *arena,
 				  "read+modify"
 			: !strcmp(op, "send")
 				? "a message is judged as connect"
-				: "read, modify, create, delete, attr, exec, write, all or connect");
+				: rf_right_hint(op)
+				?: "read, modify, create, delete, attr, exec, write, all or connect");
 	if (!r)
 		*ret_object = o;
 	return r;

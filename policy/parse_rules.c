@@ -174,8 +174,10 @@ static void add_path(struct rf_parser *p, const struct rf_action_item *item,
 static bool is_domain(const char *text)
 {
 	size_t n = strcspn(text, "[:/");
+	const char *colon = strchr(text, ':');
 
-	if (strstr(text, "://"))
+	/* A URL; an IPv6 address without brackets. */
+	if (strstr(text, "://") || (colon && strchr(colon + 1, ':')))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if ((text[i] | 0x20) >= 'a' && (text[i] | 0x20) <= 'z')
@@ -253,11 +255,10 @@ static void parse_item(struct rf_parser *p, const struct rf_yaml *node, const st
 		add(p, &item, m);
 }
 
-/* A list with dashes begins below its key, one in brackets beside it. */
-static void note_dashes(const struct rf_parser *p, const struct rf_yaml *key,
-			const struct rf_yaml *list, unsigned int *ret_column)
+static void note_dashes(const struct rf_parser *p, const struct rf_yaml *list,
+			unsigned int *ret_column)
 {
-	if (p->top && list->line > key->line)
+	if (p->top && list->plain)
 		*ret_column = list->column;
 }
 
@@ -270,11 +271,12 @@ void rf_parse_files(struct rf_parser *p, const struct rf_yaml *key, const struct
 		{"reopens", parse_reopens},    {"audit", parse_audit},
 	};
 
+	(void)key;
 	(void)userdata;
 	if (!rf_expect(p, node, RF_LIST, "`files`",
 		       "as in `files: [{ allow: read, paths: [/usr] }]`"))
 		return;
-	note_dashes(p, key, node, &p->policy->files_dashes);
+	note_dashes(p, node, &p->policy->files_dashes);
 	for (const struct rf_yaml *m = node->first; m; m = m->next)
 		parse_item(p, m, keys, RF_COUNT(keys), "paths", add_path);
 }
@@ -293,7 +295,7 @@ void rf_parse_network(struct rf_parser *p, const struct rf_yaml *key, const stru
 	if (!rf_expect(p, node, RF_LIST, "`network`",
 		       "as in `network: [{ allow: connect, to: [\"10.0.0.0/8:443\"] }]`"))
 		return;
-	note_dashes(p, key, node, &p->policy->network_dashes);
+	note_dashes(p, node, &p->policy->network_dashes);
 	for (const struct rf_yaml *m = node->first; m; m = m->next)
 		parse_item(p, m, keys, RF_COUNT(keys), "to", add_target);
 }

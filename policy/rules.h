@@ -74,6 +74,8 @@ extern const char *const rf_action_names[3]; /* by enum rf_action */
 
 /* The right of a name ("read", "write", "all", ...) as a mask, 0 if there is none. */
 uint8_t rf_right(const char *name);
+/* What to write for a word of other tools, as "chmod": a hint, or NULL. Static. */
+const char *rf_right_hint(const char *word);
 #define RF_RIGHT_NAMES 8
 extern const char *const rf_right_names[RF_RIGHT_NAMES];
 

@@ -68,6 +68,16 @@ static int open_node(struct builder *b, enum rf_kind kind, const yaml_mark_t *ma
 	return 0;
 }
 
+static int open_list(struct builder *b, const yaml_event_t *event)
+{
+	int r = open_node(b, RF_LIST, &event->start_mark, event->data.sequence_start.anchor);
+
+	if (!r)
+		b->stack[b->depth - 1]->plain =
+			event->data.sequence_start.style == YAML_BLOCK_SEQUENCE_STYLE;
+	return r;
+}
+
 static int add_scalar(struct builder *b, const yaml_event_t *event)
 {
 	const char *text = (const char *)event->data.scalar.value;
@@ -150,7 +160,7 @@ static int handle(struct builder *b, const yaml_event_t *event)
 	case YAML_SCALAR_EVENT:
 		return add_scalar(b, event);
 	case YAML_SEQUENCE_START_EVENT:
-		return open_node(b, RF_LIST, &event->start_mark, event->data.sequence_start.anchor);
+		return open_list(b, event);
 	case YAML_MAPPING_START_EVENT:
 		return open_node(b, RF_MAP, &event->start_mark, event->data.mapping_start.anchor);
 	case YAML_MAPPING_END_EVENT:

@@ -21,7 +21,7 @@ enum rf_kind { RF_SCALAR, RF_LIST, RF_MAP };
 
 struct rf_yaml {
 	enum rf_kind kind;
-	bool plain; /* scalar without quotes */
+	bool plain; /* scalar without quotes, list with dashes */
 	bool exact; /* the scalar's bytes stand in the file as they are here */
 	unsigned int line, column;
 	char *text; /* scalar, NUL-terminated, holds no other NUL */

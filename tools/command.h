@@ -118,7 +118,10 @@ struct load {
 	const char *user; /* --user: whose home it is; NULL: the caller's */
 	bool json; /* --json */
 	const char *home; /* HOME of whom the policy is for; may be NULL */
-	char **vars; /* NAME=VALUE, borrowed */
+	struct load_var {
+		const char *text; /* NAME=VALUE, borrowed */
+		bool used;
+	} * vars;
 	size_t n_vars, vars_capacity;
 	const char *folder; /* the default of ${WORKSPACE}; NULL: the working directory */
 	bool audit; /* whatever the policy says */

@@ -303,7 +303,9 @@ static int load_session(struct load *load, const char *session, struct rf_diags 
 static int look_up(void *userdata, const char *name, bool env, const char **ret_value,
 		   struct rf_pattern_error *error)
 {
-	const char *value = load_variable(userdata, name, env);
+	struct load *load = userdata;
+	/* What the names of a session's policy stood for is not known. */
+	const char *value = load->workspace ? load_variable(load, name, env) : NULL;
 
 	if (value) {
 		*ret_value = value;

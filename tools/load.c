@@ -63,7 +63,7 @@ bool load_var(const struct command *command, struct load *load, char *argument)
 	}
 	value = c + 1;
 	if (is_place(argument) && *value != '/') {
-		bool home = *value == '~';
+		bool home = *value == '~' && (!value[1] || value[1] == '/');
 
 		value += home;
 		while (*value == '/' || !strncmp(value, "./", 2) || !strcmp(value, "."))
@@ -78,19 +78,34 @@ bool load_var(const struct command *command, struct load *load, char *argument)
 		say("no memory");
 		return false;
 	}
-	load->vars[load->n_vars++] = argument;
+	load->vars[load->n_vars++] = (struct load_var){.text = argument};
 	return true;
 }
 
-static const char *given(const struct load *load, const char *name)
+static const char *given(struct load *load, const char *name)
 {
+	const char *value = NULL;
 	size_t len = strlen(name);
 
 	/* The last one counts, as everywhere on a command line. */
-	for (size_t i = load->n_vars; i-- > 0;)
-		if (!strncmp(load->vars[i], name, len) && load->vars[i][len] == '=')
-			return load->vars[i] + len + 1;
-	return NULL;
+	for (size_t i = 0; i < load->n_vars; i++) {
+		struct load_var *var = &load->vars[i];
+
+		if (strncmp(var->text, name, len) != 0 || var->text[len] != '=')
+			continue;
+		var->used = true;
+		value = var->text + len + 1;
+	}
+	return value;
+}
+
+/* A misspelled one would leave the policy's own value in force. */
+static void warn_unused(const struct load *load, struct rf_diags *diags)
+{
+	for (size_t i = 0; i < load->n_vars; i++)
+		if (!load->vars[i].used)
+			rf_diag(diags, RF_WARNING, NULL, 0, 0, "look for its name in the policy",
+				"--var %s: the policy has no such variable", load->vars[i].text);
 }
 
 const char *load_variable(struct load *load, const char *name, bool env)
@@ -234,6 +249,8 @@ int load_policy(struct load *load, struct rf_diags *diags)
 	r = rf_policy_parse(load->file, text, size, &env, diags, &load->policy);
 	if (r == 0)
 		note_needs(load->policy, diags);
+	if (r == 0)
+		warn_unused(load, diags);
 	if (r == 0)
 		r = rf_policy_compile(load->policy, diags, &load->image, &load->size);
 	if (r == -ENOMEM)

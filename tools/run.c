@@ -98,9 +98,23 @@ static void flush_diags(struct run *run)
 
 /* ---- before -------------------------------------------------------------- */
 
+/* /dev/stderr and its like, whose links are the system's. */
+static bool is_open_already(const char *file)
+{
+	static const char *const folders[] = {"/dev/", "/dev/fd/", "/proc/self/fd/"};
+	const char *name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+
+	for (size_t i = 0; i < RF_COUNT(folders); i++)
+		if (strlen(folders[i]) == (size_t)(name - file) &&
+		    !strncmp(file, folders[i], strlen(folders[i])))
+			return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+	return false;
+}
+
 /*
  * Root follows no link for another user: an earlier session may have put it there, and what
- * an event tells of a session would go to the end of a file of root's.
+ * an event tells of a session would go to the end of a file of root's. Nor does it wait for
+ * who does not read a pipe.
  */
 static int open_events(struct run *run)
 {
@@ -109,23 +123,32 @@ static int open_events(struct run *run)
 		.flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
 		.mode = 0600,
 	};
-	int r;
+	const char *what = NULL;
+	struct stat st;
+	int r = -EINVAL;
 
 	if (!file)
 		return 0;
-	/* The links there are the system's, as /dev/stderr. */
-	if (run->identity.change && strncmp(file, "/dev/", 5) != 0 &&
-	    strncmp(file, "/proc/", 6) != 0)
+	if (run->identity.change && !is_open_already(file)) {
+		how.flags |= O_NONBLOCK;
 		how.resolve = RESOLVE_NO_SYMLINKS;
+	}
 	run->events = (int)syscall(SYS_openat2, AT_FDCWD, file, &how, sizeof(how));
-	if (run->events >= 0)
+	if (run->events < 0 || fstat(run->events, &st) < 0)
+		r = -errno;
+	else if (!how.resolve)
 		return 0;
-	r = -errno;
+	else if (!S_ISREG(st.st_mode) && st.st_uid == run->identity.uid)
+		what = "it is a pipe or a device of the user's";
+	else if (fcntl(run->events, F_SETFL, O_APPEND) < 0)
+		r = -errno;
+	else
+		return 0;
 	rf_diag(&run->diags, RF_ERROR, NULL, 0, 0,
 		r == -ELOOP && how.resolve ? "it is a link, or leads through one: name the place "
 					     "itself"
 					   : NULL,
-		"cannot write events to %s: %s", file, strerror(-r));
+		"cannot write events to %s: %s", file, what ?: strerror(-r));
 	return r;
 }
 
@@ -136,9 +159,11 @@ static bool is_users(const struct run *run, const char *path)
 	struct stat file, parent;
 
 	return !run->identity.uid ||
-	       (fstat(run->events, &file) == 0 && file.st_uid == run->identity.uid) ||
+	       (fstat(run->events, &file) == 0 &&
+		(file.st_uid == run->identity.uid || file.st_mode & S_IWOTH)) ||
 	       (folder && stat(*folder ? folder : "/", &parent) == 0 &&
-		parent.st_uid == run->identity.uid);
+		(parent.st_uid == run->identity.uid ||
+		 (parent.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH));
 }
 
 /* What is confined would write its own record. */
@@ -151,10 +176,11 @@ static void check_events(struct run *run)
 
 	if (!path || fstat(run->events, &st) < 0 || !S_ISREG(st.st_mode) || !is_users(run, path) ||
 	    rf_explain_object(run->load.image, &object, &explanation) < 0 ||
-	    explanation.verdict.missing)
+	    (explanation.verdict.missing && !load_audit(&run->load)))
 		return;
 	rf_diag(&run->diags, RF_WARNING, NULL, 0, 0,
-		"put the file where the policy allows no write",
+		load_audit(&run->load) ? "put the file where the user may not write"
+				       : "put the file where the policy allows no write",
 		"the session can change its events in %s", path);
 }
 
@@ -395,7 +421,8 @@ static void print_heading(const struct run *run, const char *list, unsigned int 
 	else if (dashes)
 		say("to allow this, add at the end of `%s:` of %s:", list, file);
 	else
-		say("to allow this, add at the end of `%s:` of %s, indented as its items are:",
+		say("to allow this, add at the end of `%s:` of %s (a list with dashes; begin it "
+		    "where there is none):",
 		    list, file);
 }
 

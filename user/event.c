@@ -480,25 +480,19 @@ char *rf_event_object(const json_t *event)
 	return text;
 }
 
-char *rf_event_text(const json_t *event, bool colour)
+/* What the line says behind the verdict. */
+static char *rest_of_text(const json_t *event)
 {
-	const char *verdict = str(event, "verdict"), *op = str(event, "op");
 	json_int_t count = json_integer_value(json_object_get(event, "count"));
 	_cleanup_free_ char *object = rf_event_object(event);
-	bool lost = !strcmp(op, "lost");
-	char when[64];
+	const char *op = str(event, "op");
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	if (!out)
 		return NULL;
-	clock_text(str(event, "time"), when, sizeof(when));
-	if (lost)
-		verdict = "lost";
-	fprintf(out, "%s %s %s%s%s", when, str(event, "session"), colour ? colour_of(verdict) : "",
-		verdict, colour ? "\033[0m" : "");
-	if (lost) {
+	if (!strcmp(op, "lost")) {
 		fprintf(out, " %" JSON_INTEGER_FORMAT " events (%s)", count, str(event, "reason"));
 	} else {
 		fprintf(out, " %s", op);
@@ -517,5 +511,22 @@ char *rf_event_text(const json_t *event, bool colour)
 		free(text);
 		return NULL;
 	}
+	return text;
+}
+
+char *rf_event_text(const json_t *event, bool colour)
+{
+	const char *verdict = strcmp(str(event, "op"), "lost") ? str(event, "verdict") : "lost";
+	_cleanup_free_ char *rest = rest_of_text(event), *session = rf_clean(str(event, "session")),
+			    *word = rf_clean(verdict), *clean = rest ? rf_clean(rest) : NULL;
+	_cleanup_free_ char *day = NULL;
+	char when[64], *text;
+
+	clock_text(str(event, "time"), when, sizeof(when));
+	day = rf_clean(when);
+	if (!day || !session || !word || !clean ||
+	    asprintf(&text, "%s %s %s%s%s%s", day, session, colour ? colour_of(verdict) : "", word,
+		     colour ? "\033[0m" : "", clean) < 0)
+		return NULL;
 	return text;
 }

@@ -293,6 +293,25 @@ static struct rf_bpf *open_skeleton(void)
 	return skeleton;
 }
 
+static void maps_of(const struct rf_bpf *skeleton, struct bpf_map **ret_maps)
+{
+	ret_maps[MAP_GLOBAL] = skeleton->maps.bss;
+	ret_maps[MAP_SESSIONS] = skeleton->maps.sessions;
+	ret_maps[MAP_ROOTS] = skeleton->maps.roots;
+	ret_maps[MAP_ANCHORS] = skeleton->maps.anchors;
+	ret_maps[MAP_IMAGES + RF_CLASS_16K] = skeleton->maps.images_16k;
+	ret_maps[MAP_IMAGES + RF_CLASS_128K] = skeleton->maps.images_128k;
+	ret_maps[MAP_IMAGES + RF_CLASS_1M] = skeleton->maps.images_1m;
+	ret_maps[MAP_IMAGES + RF_CLASS_4M] = skeleton->maps.images_4m;
+	ret_maps[MAP_COUNTERS] = skeleton->maps.counters;
+	ret_maps[MAP_METERS] = skeleton->maps.meters;
+	ret_maps[MAP_DENIALS] = skeleton->maps.denials;
+	ret_maps[MAP_OTHERS] = skeleton->maps.others;
+	ret_maps[MAP_LABELS] = skeleton->maps.labels;
+	ret_maps[MAP_SUPERS] = skeleton->maps.supers;
+	ret_maps[MAP_MADE] = skeleton->maps.made;
+}
+
 /* The hook of a program that is to be attached, NULL if it is not. */
 static const char *hook_of(const struct bpf_program *program)
 {
@@ -339,6 +358,42 @@ static int check_links(const struct rf_kernel *kernel, struct rf_diags *diags)
 	return r;
 }
 
+/* Nor the same maps: what is written to one of another shape would fail, or say something else. */
+static int check_maps(const struct rf_kernel *kernel, struct rf_diags *diags)
+{
+	struct rf_bpf *skeleton = rf_bpf__open();
+	struct bpf_map *maps[MAPS];
+	int r = skeleton ? 0 : -errno;
+	size_t i;
+
+	if (r < 0)
+		return r;
+	maps_of(skeleton, maps);
+	for (i = 0; i < MAPS && r == 0; i++) {
+		struct bpf_map_info info = {};
+		__u32 size = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(kernel->maps[i], &info, &size) < 0) {
+			r = -errno;
+			break;
+		}
+		if (info.type == (__u32)bpf_map__type(maps[i]) &&
+		    info.key_size == bpf_map__key_size(maps[i]) &&
+		    info.value_size == bpf_map__value_size(maps[i]))
+			continue;
+		rf_diag(diags, RF_ERROR, NULL, 0, 0,
+			"end the sessions with the version that started them",
+			"%s/%s is not the map that this version needs: type, bytes of a key and of a "
+			"value are %u, %u, %u, not %u, %u, %u",
+			kernel->pin_dir, map_names[i], info.type, info.key_size, info.value_size,
+			(unsigned int)bpf_map__type(maps[i]), bpf_map__key_size(maps[i]),
+			bpf_map__value_size(maps[i]));
+		r = -EPROTO;
+	}
+	rf_bpf__destroy(skeleton);
+	return r;
+}
+
 static int adopt(struct rf_kernel *kernel, struct rf_diags *diags)
 {
 	size_t i;
@@ -365,6 +420,9 @@ static int adopt(struct rf_kernel *kernel, struct rf_diags *diags)
 		else
 			kernel->identify = fd;
 	}
+	r = check_maps(kernel, diags);
+	if (r < 0)
+		return r;
 	r = open_shared(kernel, diags);
 	if (r < 0)
 		return r;
@@ -524,24 +582,9 @@ static int load(struct rf_kernel *kernel, struct rf_diags *diags)
 		goto failed;
 	}
 	{
-		struct bpf_map *const maps[MAPS] = {
-			[MAP_GLOBAL] = skeleton->maps.bss,
-			[MAP_SESSIONS] = skeleton->maps.sessions,
-			[MAP_ROOTS] = skeleton->maps.roots,
-			[MAP_ANCHORS] = skeleton->maps.anchors,
-			[MAP_IMAGES + RF_CLASS_16K] = skeleton->maps.images_16k,
-			[MAP_IMAGES + RF_CLASS_128K] = skeleton->maps.images_128k,
-			[MAP_IMAGES + RF_CLASS_1M] = skeleton->maps.images_1m,
-			[MAP_IMAGES + RF_CLASS_4M] = skeleton->maps.images_4m,
-			[MAP_COUNTERS] = skeleton->maps.counters,
-			[MAP_METERS] = skeleton->maps.meters,
-			[MAP_DENIALS] = skeleton->maps.denials,
-			[MAP_OTHERS] = skeleton->maps.others,
-			[MAP_LABELS] = skeleton->maps.labels,
-			[MAP_SUPERS] = skeleton->maps.supers,
-			[MAP_MADE] = skeleton->maps.made,
-		};
+		struct bpf_map *maps[MAPS];
 
+		maps_of(skeleton, maps);
 		r = rf_bpf__load(skeleton);
 		if (r < 0)
 			goto failed;

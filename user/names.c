@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -566,62 +568,6 @@ static bool takes_away(const struct view *view, const char *path, const struct f
 	return refused & ~refused_there;
 }
 
-/* All names of the object that `path` leads to. `literal`: the policy writes this path. */
-static int names_add_path(struct rf_names *names, struct links *links, const struct view *view,
-			  const char *path, bool literal, struct rf_diags *diags)
-{
-	const struct mounts *mounts = &view->mounts;
-	const void *image = view->image;
-	_cleanup_free_ char *real = NULL;
-	struct found found = {.fd = -1};
-	_cleanup_fd_ int fd = -1;
-	int r;
-
-	r = follow(view, path, &found);
-	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
-		return r;
-	if (r == -ENOLINK)
-		return literal ? link_is_void(image, path, NULL,
-					      "name what it leads to, as in /proc/*/environ", diags)
-			       : 0;
-	if (r < 0 || !found.real) {
-		if (literal && (r == -ENOENT || r == -ENOTDIR))
-			names->absent++;
-		else if (literal)
-			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
-				path, strerror(-r));
-		return 0;
-	}
-	fd = found.fd;
-	real = found.real;
-	if (named_only(fd) && !mount_at(mounts, real))
-		return literal && strcmp(real, path) != 0
-			       ? link_is_void(image, path, real, "name what it leads to", diags)
-			       : 0;
-	/* The real place first: where two names say the same, events show the earlier. */
-	r = names_add(names, real, fd, false);
-	if (r < 0)
-		return r;
-	if (strcmp(real, path) != 0 && !is_allowed_device(fd, image, real)) {
-		if (literal && takes_away(view, path, &found))
-			rf_diag(diags, RF_WARNING, NULL, 0, 0,
-				"remove the link if a session may have put it there",
-				"%s, which is denied, is a link of the user's to %s: that is denied for it, too",
-				path, real);
-		else if (found.planted)
-			rf_diag(diags, RF_WARNING, NULL, 0, 0,
-				"name the place itself if it is meant to be allowed",
-				"%s leads to %s by a link that the session may replace; an allow does not follow it",
-				path, real);
-		r = names_add(names, path, fd, found.planted);
-		if (r == 0)
-			r = links_add(links, path, real, found.planted);
-		if (r < 0)
-			return r;
-	}
-	return names_add_elsewhere(names, mounts, real, fd);
-}
-
 /* Paths to look at, sorted in the end. */
 struct paths {
 	char **items;
@@ -650,6 +596,157 @@ static int paths_add(struct paths *paths, const char *path, size_t size)
 		return -ENOMEM;
 	paths->n++;
 	return 0;
+}
+
+/* The layers of an overlay that have a path here. */
+static int layers_read(const struct mount *mount, struct paths *ret_layers)
+{
+	_cleanup_free_ char *options = strdup(mount->layers);
+	char *option, *state = NULL, *layer, *next;
+	int r = options ? 0 : -ENOMEM;
+
+	for (option = options ? strtok_r(options, ",", &state) : NULL; option && r == 0;
+	     option = strtok_r(NULL, ",", &state)) {
+		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
+		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
+			continue;
+		for (layer = strchr(option, '=') + 1; layer && r == 0; layer = next) {
+			next = strchr(layer, ':');
+			if (next)
+				*next++ = '\0';
+			/* Others are seen from elsewhere only: what lies there stays out of reach. */
+			if (*layer == '/')
+				r = paths_add(ret_layers, layer, strlen(layer));
+		}
+	}
+	return r;
+}
+
+/*
+ * What lies in a layer at the place that is `rest` ("" or "/...") in the mount. Below the
+ * layer's own path no link is followed and no mount crossed, as overlayfs does: a link there
+ * may be hidden by another layer's directory, and leads to what is not of the overlay.
+ */
+static int follow_layer(const struct view *view, const struct mount *mount, const char *layer,
+			const char *rest, struct found *ret_found)
+{
+	static const struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+					    .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+	_cleanup_free_ char *inside = joined(mount->root, rest), *top = NULL;
+	struct found found = {.fd = -1};
+	_cleanup_fd_ int fd = -1;
+	int r = inside ? follow(view, layer, &found) : -ENOMEM;
+
+	if (r < 0 || !found.real)
+		return r;
+	if (strcmp(inside, "/") != 0) {
+		fd = found.fd;
+		top = found.real;
+		found.fd = syscall(SYS_openat2, fd, inside + 1, &how, sizeof(how));
+		if (found.fd < 0)
+			return -errno;
+		found.real = joined(top, inside);
+		if (!found.real) {
+			close(found.fd);
+			return -ENOMEM;
+		}
+	}
+	*ret_found = found;
+	return 0;
+}
+
+/*
+ * The file of an overlay that `real` names, in the layers that have it: what the kernel opens
+ * there is an object with names, though the overlay's own is none. A directory needs no name,
+ * since the root of its layer has one; other things have their content not there.
+ */
+static int names_add_beneath(struct rf_names *names, const struct view *view, const char *real,
+			     int fd)
+{
+	__attribute__((cleanup(paths_done))) struct paths layers = {};
+	const struct mount *mount = mount_of(&view->mounts, real);
+	struct stat st;
+	int r;
+
+	if (!mount || !mount->layers || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	r = layers_read(mount, &layers);
+	for (size_t i = 0; i < layers.n && r == 0; i++) {
+		struct found found = {.fd = -1};
+		_cleanup_fd_ int file = -1;
+
+		r = follow_layer(view, mount, layers.items[i], below(real, mount->point), &found);
+		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+			return r;
+		file = found.fd;
+		free(found.real);
+		if (r < 0 || named_only(file) || fstat(file, &st) < 0 || !S_ISREG(st.st_mode)) {
+			r = 0;
+			continue;
+		}
+		r = names_add(names, real, file, found.planted);
+		if (r == 0)
+			r = names_add_elsewhere(names, &view->mounts, real, file);
+	}
+	return r;
+}
+
+/* All names of the object that `path` leads to. `literal`: the policy writes this path. */
+static int names_add_path(struct rf_names *names, struct links *links, const struct view *view,
+			  const char *path, bool literal, struct rf_diags *diags)
+{
+	const struct mounts *mounts = &view->mounts;
+	const void *image = view->image;
+	_cleanup_free_ char *real = NULL;
+	struct found found = {.fd = -1};
+	_cleanup_fd_ int fd = -1;
+	int r;
+
+	r = follow(view, path, &found);
+	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	if (r == -ENOLINK)
+		return literal ? link_is_void(image, path, NULL,
+					      "name what it leads to, as in /proc/*/environ", diags)
+			       : 0;
+	if (r < 0 || !found.real) {
+		if (literal && (r == -ENOENT || r == -ENOTDIR))
+			names->absent++;
+		else if (literal)
+			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL, "%s: %s; the rule holds by name",
+				path, strerror(-r));
+		return 0;
+	}
+	fd = found.fd;
+	real = found.real;
+	if (named_only(fd) && !mount_at(mounts, real)) {
+		r = literal && strcmp(real, path) != 0
+			    ? link_is_void(image, path, real, "name what it leads to", diags)
+			    : 0;
+		return r < 0 ? r : names_add_beneath(names, view, real, fd);
+	}
+	/* The real place first: where two names say the same, events show the earlier. */
+	r = names_add(names, real, fd, false);
+	if (r < 0)
+		return r;
+	if (strcmp(real, path) != 0 && !is_allowed_device(fd, image, real)) {
+		if (literal && takes_away(view, path, &found))
+			rf_diag(diags, RF_WARNING, NULL, 0, 0,
+				"remove the link if a session may have put it there",
+				"%s, which is denied, is a link of the user's to %s: that is denied for it, too",
+				path, real);
+		else if (found.planted)
+			rf_diag(diags, RF_WARNING, NULL, 0, 0,
+				"name the place itself if it is meant to be allowed",
+				"%s leads to %s by a link that the session may replace; an allow does not follow it",
+				path, real);
+		r = names_add(names, path, fd, found.planted);
+		if (r == 0)
+			r = links_add(links, path, real, found.planted);
+		if (r < 0)
+			return r;
+	}
+	return names_add_elsewhere(names, mounts, real, fd);
 }
 
 /* The path and all its parents, so that a walk ends at the first of them that it meets. */
@@ -688,34 +785,6 @@ static void paths_sort(struct paths *paths)
 	paths->n = n;
 }
 
-/* The layers of an overlay that have a path here, each with what the mount shows of it. */
-static int layers_read(const struct mount *mount, struct paths *ret_layers)
-{
-	_cleanup_free_ char *options = strdup(mount->layers);
-	char *option, *state = NULL, *layer, *next;
-	int r = options ? 0 : -ENOMEM;
-
-	for (option = options ? strtok_r(options, ",", &state) : NULL; option && r == 0;
-	     option = strtok_r(NULL, ",", &state)) {
-		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
-		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
-			continue;
-		for (layer = strchr(option, '=') + 1; layer && r == 0; layer = next) {
-			_cleanup_free_ char *path = NULL;
-
-			next = strchr(layer, ':');
-			if (next)
-				*next++ = '\0';
-			/* Others are seen from elsewhere only: what lies there stays out of reach. */
-			if (*layer != '/')
-				continue;
-			path = joined(layer, strcmp(mount->root, "/") == 0 ? "" : mount->root);
-			r = path ? paths_add(ret_layers, path, strlen(path)) : -ENOMEM;
-		}
-	}
-	return r;
-}
-
 /*
  * The layers of an overlay: the kernel opens a file there once it has opened it in the
  * overlay, and a rule for the overlay's name holds for the same file in its layer.
@@ -731,7 +800,7 @@ static int names_add_layers(struct rf_names *names, const struct view *view,
 		struct found found = {.fd = -1};
 		_cleanup_fd_ int fd = -1;
 
-		r = follow(view, layers.items[i], &found);
+		r = follow_layer(view, mount, layers.items[i], "", &found);
 		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 			return r;
 		fd = found.fd;
@@ -786,7 +855,7 @@ static int aliases_add_layers(struct view *view, const struct mount *mount)
 		_cleanup_free_ char *real = NULL;
 		struct found found = {.fd = -1};
 
-		r = follow(view, layers.items[i], &found);
+		r = follow_layer(view, mount, layers.items[i], "", &found);
 		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 			return r;
 		rf_closep(&found.fd);

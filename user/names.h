@@ -2,8 +2,9 @@
 /*
  * The names that a session starts with: every literal path of its policy and
  * the parents of it, and the root of every mount that the caller sees, each
- * opened with the caller's credentials (O_PATH). The daemon has the kernel
- * identify the objects behind the descriptors and anchors them.
+ * opened with the caller's credentials (O_PATH). What lies in an overlay has them in its
+ * layers, where the objects are. The daemon has the kernel identify the objects behind
+ * the descriptors and anchors them.
  */
 #ifndef RF_USER_NAMES_H
 #define RF_USER_NAMES_H

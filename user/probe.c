@@ -287,8 +287,10 @@ static void look_programs(bool privileged, struct rf_findings *findings)
 		unsure(findings, "programs", "see privileges",
 		       "whether the kernel has BPF LSM programs is not known");
 	else if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_LSM, NULL) == 0)
-		missing(findings, "programs", "use a kernel >= 6.1 built with CONFIG_BPF_LSM=y",
-			"the kernel has no BPF LSM programs");
+		missing(findings, "programs",
+			"use a kernel >= 6.1 built with CONFIG_BPF_LSM=y; if this one is, a container or "
+			"a virtual machine keeps them from it",
+			"the kernel loads no BPF LSM programs");
 	else if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 0)
 		missing(findings, "programs", "use a kernel >= 6.1",
 			"the kernel has no BPF task storage");

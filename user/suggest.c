@@ -19,18 +19,22 @@ static const char *text_of(const json_t *object, const char *name)
 	return text ? text : "";
 }
 
-/*
- * A path of an event as a pattern that matches it and nothing else, but that a byte which
- * cannot be written is any byte.
- */
+/* Has the path of an event a character that no policy can have? U+FFFE and U+FFFF are no YAML. */
+static bool has_odd_byte(const char *path)
+{
+	for (; *path; path++) {
+		if (!strncmp(path, "\xef\xbf\xbe", 3) || !strncmp(path, "\xef\xbf\xbf", 3))
+			return true;
+		if (*path == '\\' && *++path != '\\')
+			return true;
+	}
+	return false;
+}
+
+/* A path of an event as a pattern that matches it and nothing else. */
 static void add_pattern(struct rf_text *text, const char *path)
 {
 	for (; *path; path++) {
-		if (path[0] == '\\' && path[1] == 'x') {
-			rf_text_byte(text, '?');
-			path += 3;
-			continue;
-		}
 		if (path[0] == '\\') /* written twice, as in a pattern */
 			rf_text_byte(text, *path++);
 		else if (strchr("*?[]{}$", *path))
@@ -128,8 +132,8 @@ static int wish_path(json_t *wishes, const json_t *event, const char *path,
 	json_t *wish;
 	size_t i;
 
-	/* What has no name, or none that is known, no pattern matches. */
-	if (*path != '/' || json_object_get(event, "partial") ||
+	/* What has no name, or none that is known, no pattern matches; or it matches others, too. */
+	if (*path != '/' || has_odd_byte(path) || json_object_get(event, "partial") ||
 	    json_object_get(event, "truncated") ||
 	    !json_array_size(json_object_get(event, "rights")))
 		return 0;

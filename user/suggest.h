@@ -13,7 +13,8 @@ struct rf_suggest_places {
 /*
  * For the event of a denial (borrowed): {key: "files" or "network", line: an item for the end
  * of that list of the policy, in YAML}, with which the policy is valid and the act allowed.
- * NULL where no rule can allow it, or on no memory. Whether to add it is another question.
+ * NULL where no rule can allow it, or none can but others with it, or on no memory. Whether to add
+ * it is another question.
  *
  * A file that could not be made in a folder for temporary files has another name each time: for
  * it the line is about all names there.

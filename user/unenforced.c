@@ -30,6 +30,10 @@ const struct rf_unenforced rf_unenforced[] = {
 	 "where a rule allows what lies behind a symbolic link, who can put another link there widens "
 	 "the next session: the user, a session under another policy or in audit mode, and, since "
 	 "names are not judged, one whose policy does not let it create there"},
+	{"hard links",
+	 "a file that the user may link to, his own or one that he can read and write, can be linked "
+	 "out of a denied directory and opens by its new name, in this session and in the next; a "
+	 "rule that denies or forbids the file itself holds by each of its names"},
 	{"processes", "signals, ptrace and /proc of processes outside the session are limited "
 		      "only as for every process of the user"},
 	{"mounts and namespaces", "a session can make namespaces and mounts if the user may; "

@@ -23,6 +23,9 @@ ALLOWED, DENIED, OTHER, NOT_ATTEMPTED = 0, 10, 11, 12
 # Seconds that a race takes.
 RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else 5))
 
+# Other sessions, under policies named hammer-*, run all the time (boots/preempt.test): the daemon is theirs, too.
+SHARED = bool(os.environ.get("RF_SHARED"))
+
 _count = 0
 _failed = 0
 _kept = False  # keep_daemon() was called: True, or the daemon
@@ -84,7 +87,7 @@ def done():
         _kept.terminate()
         _kept.wait()
     end = time.monotonic() + 10
-    while daemon_pid() and time.monotonic() < end:
+    while not SHARED and daemon_pid() and time.monotonic() < end:
         time.sleep(0.05)
     print(f"1..{_count}", flush=True)
     sys.exit(1 if _failed else 0)
@@ -155,7 +158,7 @@ def snapshot(*paths):
     """What must not change when an act is denied."""
     shot = {}
     for top in paths:
-        for root, dirs, files in os.walk(top):
+        for root, dirs, files in os.walk(top) if os.path.isdir(top) else [(top, [], [])]:
             for path in [root] + [os.path.join(root, n) for n in dirs + files]:
                 st = os.lstat(path)
                 content = None
@@ -241,12 +244,19 @@ class Held(Session):
         return self.wait()
 
 
+def act_line(kind, flags, target):
+    """For stdin of `probe acts`."""
+    written = "".join(c if 32 < ord(c) < 127 and c != "\\" or kind != "open" and c == " " else
+                      "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in target)
+    return f"{kind} {flags} {written}\n".encode()
+
+
 class Actor(Session):
     """A process of a session that does acts one after the other, under one policy after the other."""
 
-    def __init__(self, user="agent", cwd="/", options=(), rights="all"):
+    def __init__(self, user="agent", cwd="/", options=(), rights="all", probe=PROBE):
         first = policy([("allow", rights, ["/"])], "before")
-        super().__init__(first, [PROBE, "acts"], stdin=subprocess.PIPE, user=user, cwd=cwd, options=options)
+        super().__init__(first, [probe, "acts"], stdin=subprocess.PIPE, user=user, cwd=cwd, options=options)
         until(lambda: [s for s in sessions() if s["pid"] == self.process.pid and s.get("tasks")], "the session")
         self.name = [s["session"] for s in sessions() if s["pid"] == self.process.pid][0]
 
@@ -256,9 +266,7 @@ class Actor(Session):
 
     def act(self, kind, flags, target):
         """0, or the errno. See `probe acts`."""
-        written = "".join(c if 32 < ord(c) < 127 and c != "\\" or kind != "open" and c == " " else
-                          "".join(f"\\x{b:02x}" for b in os.fsencode(c)) for c in target)
-        self.process.stdin.write(f"{kind} {flags} {written}\n".encode())
+        self.process.stdin.write(act_line(kind, flags, target))
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         check(line, "no answer:", line or self.wait().err)
@@ -376,13 +384,31 @@ def keep_daemon():
     """Have a daemon that stays from test to test, to the end of the file, from the next test on: each
     that comes on demand loads the programs anew, which takes an emulated machine seconds."""
     global _kept
-    until(lambda: daemon_pid() is None, "one on demand to leave")
-    _kept = _kept or True
+    daemon_leaves()
+    _kept = not SHARED and (_kept or True)
+
+
+def daemon_leaves():
+    """One that was started on demand goes when nobody needs it any more."""
+    if not SHARED:
+        until(lambda: daemon_pid() is None, "the daemon on demand to leave")
+
+
+def end_daemon():
+    """That of spawn_daemon(), when its sessions have ended."""
+    until(lambda: not sessions(), "the sessions to end")
+    if daemon_pid() and not SHARED:
+        kill(daemon_pid(), signal.SIGTERM)
+
+
+STAND_IN = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); signal.pause()"
 
 
 def spawn_daemon(stderr=subprocess.PIPE):
-    """A daemon that stays, ready."""
-    until(lambda: daemon_pid() is None, "one on demand to leave")
+    """A daemon that stays, ready; where one does anyway, a process that ends in its place."""
+    if SHARED and daemon_pid():
+        return spawn(["/usr/bin/python3", "-c", STAND_IN], stderr=stderr, text=True)
+    daemon_leaves()
     daemon = spawn(["ringfenced"], stderr=stderr, text=True)
     until(lambda: running() and daemon_pid() == daemon.pid, "the daemon")
     return daemon
@@ -470,7 +496,7 @@ def sessions():
     if out.returncode and "takes the sessions over" in out.stderr:
         return []  # a daemon that was started on demand does not answer yet
     check(out.returncode == 0, out.stderr)
-    return json.loads(out.stdout)
+    return [s for s in json.loads(out.stdout) if not (SHARED and s["policy"].startswith("hammer-"))]
 
 
 def kill(pid, sig=signal.SIGKILL):

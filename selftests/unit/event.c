@@ -280,6 +280,9 @@ static void lines(void **state)
 	_cleanup_json_ json_t *json = json_of(&event), *lost = NULL, *odd = NULL;
 	_cleanup_free_ char *text = NULL, *colour = NULL, *lost_text = NULL, *odd_text = NULL,
 			    *quoted = NULL, *today = NULL;
+	static const char *const fields[] = {"time", "session", "verdict", "op",
+					     "path", "comm",	"reason",  "proto"};
+	_cleanup_free_ char *escaped = NULL;
 	char expected[256];
 
 	(void)state;
@@ -314,6 +317,11 @@ static void lines(void **state)
 		"\"my p.yaml\":7: deny all ~/.ssh  \"a b[1]\"[%d]",
 		(int)getpid());
 	assert_string_equal(quoted, expected);
+	/* What is in a log that another has written reaches no terminal. */
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+		json_object_set_new(json, fields[i], json_string("a\033[31m\nb"));
+	escaped = rf_event_text(json, false);
+	assert_null(strpbrk(escaped, "\033\n"));
 	odd = json_pack("{s:i, s:[i], s:s, s:n}", "time", 3, "rights", 3, "rule", "x", "path");
 	odd_text = rf_event_text(odd, false);
 	assert_non_null(odd_text);

@@ -339,6 +339,82 @@ static void test_mounts(void **state)
 	assert_int_equal(umount("merged"), 0);
 }
 
+static void put(const char *path)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void overlay(const char *lower, const char *upper)
+{
+	char options[300];
+
+	snprintf(options, sizeof(options), "lowerdir=%s/%s,upperdir=%s/%s,workdir=%s/side", root,
+		 lower, root, upper, root);
+	assert_int_equal(mount("overlay", "merged", "overlay", 0, options), 0);
+}
+
+/* A file of an overlay is an object of its layers, which another name may lead to. */
+static void test_layers(void **state)
+{
+	(void)state;
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
+		skip();
+	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	assert_int_equal(mkdir("low", 0700) | mkdir("up", 0700) | mkdir("up/dir", 0700) |
+				 mkdir("side", 0700) | mkdir("aside", 0700),
+			 0);
+	put("low/file");
+	put("up/file");
+	put("up/dir/file");
+	put("aside/file");
+	put("store/a/file");
+	assert_int_equal(link("low/file", "low/hard"), 0);
+	assert_int_equal(symlink("../aside", "low/dir"), 0);
+	assert_int_equal(mkfifo("low/fifo", 0600), 0);
+	assert_int_equal(symlink("file", "low/link"), 0);
+	overlay("low", "up");
+	assert_int_equal(named(RULE("deny", "merged/file"), "low/file", "merged/file"), 'g');
+	assert_int_equal(named(RULE("deny", "merged/file"), "low/hard", "merged/file"), 'g');
+	assert_int_equal(named(RULE("deny", "merged/file"), "up/file", "merged/file"), 'g');
+	assert_int_equal(named(RULE("allow", "merged/file"), "up/file", "merged/file"), 'g');
+	assert_int_equal(named(RULE("deny", "merged/hard"), "low/file", "merged/hard"), 'g');
+	/* Its own name there is a name of the object only where the policy names it. */
+	assert_int_equal(named(RULE("deny", "merged/file"), "low/file", "low/file"), 0);
+	assert_int_equal(
+		named(RULE("deny", "merged/file") RULE("deny", "low/file"), "low/file", "low/file"),
+		'g');
+	/* What the overlay shows there is not behind the link of a layer below. */
+	assert_int_equal(named(RULE("deny", "merged/dir/file"), "up/dir/file", "merged/dir/file"),
+			 'g');
+	assert_int_equal(named(RULE("deny", "merged/dir/file"), "aside/file", "merged/dir/file"),
+			 0);
+	/* A directory is known by its layer's root; what is no file has no content there. */
+	assert_int_equal(named(RULE("deny", "merged/dir"), "up/dir", "merged/dir"), 0);
+	assert_int_equal(named(RULE("deny", "merged/fifo"), "low/fifo", "merged/fifo"), 0);
+	/* By a link in the overlay: the place that it leads to. */
+	assert_int_equal(named(RULE("allow", "merged/link"), "up/file", "merged/file"), 'g');
+	assert_int_equal(named(RULE("allow", "merged/link"), "up/file", "merged/link"), 0);
+	/* A part of it that is mounted elsewhere, too. */
+	assert_int_equal(mount("merged/dir", "bound", NULL, MS_BIND, NULL), 0);
+	assert_int_equal(named(RULE("deny", "bound/file"), "up/dir/file", "bound/file"), 'g');
+	assert_int_equal(named(RULE("deny", "bound/file"), "up/dir/file", "merged/dir/file"), 'd');
+	assert_int_equal(named(RULE("deny", "bound/file"), "aside/file", "bound/file"), 0);
+	assert_int_equal(named(RULE("deny", "bound/file"), "up/dir", "bound"), 'g');
+	assert_int_equal(named(RULE("deny", "bound/file"), "aside", "bound"), 0);
+	assert_int_equal(umount("bound"), 0);
+	assert_int_equal(umount("merged"), 0);
+	/* The folder that a link leads to now need not be the layer. */
+	overlay("doors/in", "up");
+	assert_int_equal(named(RULE("allow", "merged/file"), "store/a/file", "merged/file"), 'g');
+	assert_int_equal(
+		named(CREATE("doors") RULE("allow", "merged/file"), "store/a/file", "merged/file"),
+		'd');
+	assert_int_equal(umount("merged"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +430,7 @@ int main(void)
 		cmocka_unit_test(test_taken_away),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_layers),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -185,6 +185,49 @@ static void test_deny_only(void **state)
 	rf_diags_done(&diags);
 }
 
+/* What another name may give, this one need not. */
+static void test_keep_refused(void **state)
+{
+	static const char text[] = HEAD "files:\n  - allow: read\n    paths: [/a]\n"
+					"  - { deny: read, paths: [/a/try], audit: true }\n"
+					"  - { allow: read, paths: [/b], audit: true }\n"
+					"  - { deny: read, paths: [/c] }\n"
+					"  - { allow: read, paths: [/c/d], audit: true }\n";
+	static const struct {
+		const char *name;
+		uint8_t missing, audited;
+	} rows[] = {
+		{"/a/x", 0, 0},	      {"/z", 0, 0},
+		{"/c/x", RF_READ, 0}, {"/a/try", 0, RF_WOULD_DENY},
+		{"/b", 0, 0},	      {"/c/d", RF_READ, RF_WOULD_ALLOW},
+	};
+	struct rf_diags diags = {0};
+	struct rf_verdict v;
+	size_t size;
+	void *image = test_image(text, &diags, &size);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *name = rows[i].name;
+
+		rf_verdict_begin(&v, RF_READ | RF_EXEC);
+		rf_verdict_add(&v, image, RF_NO_MASK, rf_image_state(image, name, strlen(name)), 0,
+			       0);
+		rf_verdict_end(&v);
+		rf_verdict_keep_refused(&v);
+		assert_int_equal(v.missing, rows[i].missing);
+		assert_int_equal(!rf_verdict_denies(&v), !rows[i].missing);
+		assert_int_equal(rf_verdict_audited(&v), rows[i].audited);
+	}
+	/* No policy was asked: that stays a denial. */
+	rf_verdict_fail(&v, RF_REASON_RACED);
+	rf_verdict_keep_refused(&v);
+	assert_int_equal(v.missing, RF_READ | RF_EXEC);
+	assert_true(rf_verdict_denies(&v));
+	free(image);
+	rf_diags_done(&diags);
+}
+
 static void test_not_paths(void **state)
 {
 	static const char *const not_paths[] = {"a", "/a/", "//", "/a//b", "/./a", "/a/..", "./a"};
@@ -436,12 +479,12 @@ static void test_tests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),	    cmocka_unit_test(test_root),
-		cmocka_unit_test(test_default),	    cmocka_unit_test(test_patterns),
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_deny_only),
-		cmocka_unit_test(test_not_paths),   cmocka_unit_test(test_lint),
-		cmocka_unit_test(test_lint_parent), cmocka_unit_test(test_rights),
-		cmocka_unit_test(test_tests),
+		cmocka_unit_test(test_order),	     cmocka_unit_test(test_root),
+		cmocka_unit_test(test_default),	     cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_deny_only),
+		cmocka_unit_test(test_keep_refused), cmocka_unit_test(test_not_paths),
+		cmocka_unit_test(test_lint),	     cmocka_unit_test(test_lint_parent),
+		cmocka_unit_test(test_rights),	     cmocka_unit_test(test_tests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,8 @@ static const struct bad bad[] = {
 	 "10.0.0.1:443"},
 	{HEAD "network:\n  - allow: connect\n    to: [\"http://example.org\"]\n", 5, 10, "is a URL",
 	 "alone"},
+	{HEAD "network:\n  - allow: connect\n    to: [\"fd00::1:8080\"]\n", 5, 10, "not clear",
+	 "brackets"},
 	{HEAD "network:\n  - allow: connect\n    to: [\"localhost:80\"]\n", 5, 10, "domains",
 	 "127.0.0.0/8"},
 	{HEAD "network:\n  - allow: connect\n    to: [\":443\"]\n", 5, 10, "no address",
@@ -173,6 +175,10 @@ static const struct bad bad[] = {
 	{HEAD "tests: [{ op: read, path: /a, to: \"*\", expect: deny }]\n", 3, 9, "a test needs",
 	 NULL},
 	{HEAD "tests: [{ op: connect, path: /a, expect: deny }]\n", 3, 9, "a test needs", NULL},
+	{HEAD "files: [{ allow: rename, paths: [/] }]\n", 3, 18, "unknown right", "of the new"},
+	{HEAD "files: [{ allow: RW, paths: [/] }]\n", 3, 18, "unknown right", "[read, write]"},
+	{HEAD "tests: [{ op: chmod, path: /a, expect: deny }]\n", 3, 15, "unknown operation",
+	 "say `attr`"},
 	{HEAD "tests: [{ op: reed, path: /a, expect: deny }]\n", 3, 15, "unknown operation",
 	 "read"},
 	{HEAD "tests: [{ op: read, path: a, expect: deny }]\n", 3, 27, "relative path", NULL},
@@ -429,6 +435,7 @@ static void test_dashes(void **state)
 		 3, 5},
 		{HEAD "files:\n    # a remark\n    -   allow: exec\n        paths: [/]\n", 5, 0},
 		{HEAD "files: [{allow: exec, paths: [/]}]\n", 0, 0},
+		{HEAD "files:\n  [{allow: exec, paths: [/]}]\n", 0, 0},
 		{HEAD "extends: [other]\n", 0, 0},
 	};
 	static const struct test_parent parents[] = {

@@ -410,6 +410,7 @@ static void becomes_the_user(void **state)
 
 int main(void)
 {
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(status_passes),
 		cmocka_unit_test(signal_is_a_status),
@@ -430,7 +431,8 @@ int main(void)
 		cmocka_unit_test(becomes_the_user),
 	};
 
-	/* Whoever started us in the background has it ignored, and so would the commands. */
-	signal(SIGINT, SIG_DFL);
+	/* Under nohup, or behind a shell's `&`, these are ignored, and a command inherits that. */
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		signal(signals[i], SIG_DFL);
 	return cmocka_run_group_tests_name("run", tests, setup, teardown);
 }

@@ -74,11 +74,10 @@ static json_t *denial(const char *path, bool rule)
 static void each_path(void **state)
 {
 	static const char *const all[] = {
-		"/",	    "/a",  "/a b",	  "/a'b",   "/a\"b",	  "/a: b #c",
-		"/a*",	    "/a?", "/[ab]",	  "/{a,b}", "/a\\b",	  "/$HOME",
-		"/${X}/a",  "/~",  "/~a/b",	  "/a,b",   "/\xc3\xbc",  "/\xff",
-		"/a\nb",    "/-",  "/a!b&c|d>e%", "/**",    "/a\x1b[31m", "/\xe2\x80\xae",
-		"/a\\x41b", "/@a", "/`",	  "/a:b",   "/a]",	  "/}",
+		"/",	 "/a",	  "/a b",      "/a'b",	"/a\"b",       "/a: b #c", "/a*",
+		"/a?",	 "/[ab]", "/{a,b}",    "/a\\b", "/$HOME",      "/${X}/a",  "/~",
+		"/~a/b", "/a,b",  "/\xc3\xbc", "/-",	"/a!b&c|d>e%", "/**",	   "/a\\x41b",
+		"/@a",	 "/`",	  "/a:b",      "/a]",	"/}",
 	};
 
 	(void)state;
@@ -93,6 +92,20 @@ static void each_path(void **state)
 		assert_int_equal(verdict(head, event, &object), RF_READ | RF_MODIFY);
 		object = (struct rf_object){.rights = RF_CREATE, .path = (char *)all[i]};
 		assert_int_equal(verdict(head, event, &object), RF_CREATE);
+	}
+}
+
+/* A pattern for a byte that cannot be written is one for other names, as .env. */
+static void odd_bytes(void **state)
+{
+	static const char *const all[] = {"/\xff\xff\xff\xff", "/a\nb",		 "/a\x1b[31m",
+					  "/\xe2\x80\xae",     "/a\xef\xbf\xbe", "/\xef\xbf\xbf/b"};
+
+	(void)state;
+	for (size_t i = 0; i < RF_COUNT(all); i++) {
+		_cleanup_json_ json_t *event = denial(all[i], false);
+
+		assert_null(rf_suggest(event, &(struct rf_suggest_places){0}));
 	}
 }
 
@@ -267,10 +280,15 @@ static void lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_path),	      cmocka_unit_test(globs_are_names),
-		cmocka_unit_test(denied_by_rule),     cmocka_unit_test(addresses),
-		cmocka_unit_test(nothing_to_suggest), cmocka_unit_test(places_have_names),
-		cmocka_unit_test(temporary),	      cmocka_unit_test(lines),
+		cmocka_unit_test(each_path),
+		cmocka_unit_test(odd_bytes),
+		cmocka_unit_test(globs_are_names),
+		cmocka_unit_test(denied_by_rule),
+		cmocka_unit_test(addresses),
+		cmocka_unit_test(nothing_to_suggest),
+		cmocka_unit_test(places_have_names),
+		cmocka_unit_test(temporary),
+		cmocka_unit_test(lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion of ringfence(1). Needs the package bash-completion.
 
+# Names only: what else a project's files are called, bash would expand, and run.
+_ringfence_name()
+{
+	[[ $1 =~ ^[[:alnum:]_][[:alnum:]._-]*$ ]] && printf '%s\n' "$1"
+}
+
 _ringfence_policies()
 {
 	local folder file
 	for folder in .ringfence ~/.config/ringfence /etc/ringfence \
 		{/usr/local,/usr}/share/ringfence/profiles; do
 		for file in "$folder"/*.yaml; do
-			[[ -e $file ]] && basename "$file" .yaml
+			file=${file##*/}
+			_ringfence_name "${file%.yaml}"
 		done
 	done
 }
@@ -17,7 +24,8 @@ _ringfence_live()
 {
 	local folder
 	for folder in /sys/fs/cgroup{,/unified}/ringfence/*/; do
-		[[ -d $folder ]] && basename "$folder"
+		folder=${folder%/}
+		_ringfence_name "${folder##*/}"
 	done
 }
 
@@ -27,7 +35,8 @@ _ringfence_sessions()
 	local file
 	_ringfence_live
 	for file in /var/log/ringfence/*.jsonl; do
-		[[ -e $file ]] && basename "$file" .jsonl
+		file=${file##*/}
+		_ringfence_name "${file%.jsonl}"
 	done
 }
 
