@@ -228,7 +228,10 @@ static __always_inline __u32 moves(void)
 		return sequence;
 	if (has_rdonly_cast()) {
 		count = bpf_rdonly_cast(&rename_lock, bpf_core_type_id_kernel(struct seqcount));
-		return READ_ONCE(count->sequence);
+		barrier(); /* what is read before stays before, what is read after, after */
+		sequence = READ_ONCE(count->sequence);
+		barrier();
+		return sequence;
 	}
 	bpf_probe_read_kernel(&sequence, sizeof(sequence), &rename_lock);
 	return sequence;

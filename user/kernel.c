@@ -366,8 +366,11 @@ static int check_maps(const struct rf_kernel *kernel, struct rf_diags *diags)
 	int r = skeleton ? 0 : -errno;
 	size_t i;
 
-	if (r < 0)
+	if (r < 0) {
+		rf_diag(diags, RF_ERROR, NULL, 0, 0, NULL, "cannot read the own BPF programs: %s",
+			strerror(-r));
 		return r;
+	}
 	maps_of(skeleton, maps);
 	for (i = 0; i < MAPS && r == 0; i++) {
 		struct bpf_map_info info = {};
@@ -379,15 +382,17 @@ static int check_maps(const struct rf_kernel *kernel, struct rf_diags *diags)
 		}
 		if (info.type == (__u32)bpf_map__type(maps[i]) &&
 		    info.key_size == bpf_map__key_size(maps[i]) &&
-		    info.value_size == bpf_map__value_size(maps[i]))
+		    info.value_size == bpf_map__value_size(maps[i]) &&
+		    info.max_entries == bpf_map__max_entries(maps[i]))
 			continue;
 		rf_diag(diags, RF_ERROR, NULL, 0, 0,
 			"end the sessions with the version that started them",
 			"%s/%s is not the map that this version needs: type, bytes of a key and of a "
-			"value are %u, %u, %u, not %u, %u, %u",
+			"value, and entries are %u, %u, %u, %u, not %u, %u, %u, %u",
 			kernel->pin_dir, map_names[i], info.type, info.key_size, info.value_size,
-			(unsigned int)bpf_map__type(maps[i]), bpf_map__key_size(maps[i]),
-			bpf_map__value_size(maps[i]));
+			info.max_entries, (unsigned int)bpf_map__type(maps[i]),
+			bpf_map__key_size(maps[i]), bpf_map__value_size(maps[i]),
+			bpf_map__max_entries(maps[i]));
 		r = -EPROTO;
 	}
 	rf_bpf__destroy(skeleton);
@@ -953,18 +958,22 @@ int rf_kernel_add_anchor(struct rf_kernel *kernel, uint64_t policy,
 int rf_kernel_drop_anchors(struct rf_kernel *kernel, uint64_t policy)
 {
 	struct rf_anchor_key key, next;
-	bool more, others = false;
+	bool others = false;
+	int end;
 
-	more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], NULL, &next) == 0;
-	while (more) {
+	end = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], NULL, &next) < 0 ? errno : 0;
+	while (!end) {
 		key = next;
-		more = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], &key, &next) == 0;
+		end = bpf_map_get_next_key(kernel->maps[MAP_ANCHORS], &key, &next) < 0 ? errno : 0;
 		if (key.policy != policy)
 			others = true;
 		else if (bpf_map_delete_elem(kernel->maps[MAP_ANCHORS], &key) < 0 &&
 			 errno != ENOENT)
 			return -errno;
 	}
+	/* Only who has seen all of them knows that there are no others. */
+	if (end != ENOENT)
+		return -end;
 	if (!others)
 		memset(kernel->global->anchored, 0, sizeof(kernel->global->anchored));
 	return 0;

@@ -27,7 +27,7 @@
 struct mount {
 	unsigned int major, minor;
 	char *root, *point;
-	char *layers; /* of an overlay: its options; else NULL */
+	char *layers; /* of an overlay: its options, escaped as the kernel tells them; else NULL */
 };
 
 struct mounts {
@@ -74,8 +74,8 @@ static int mounts_read(struct mounts *ret_mounts)
 		rf_unescape_octal(root);
 		rf_unescape_octal(point);
 		rest = strstr(line, " - overlay ");
-		if (rest && sscanf(rest, " - overlay %*s %ms", &mount.layers) == 1)
-			rf_unescape_octal(mount.layers);
+		if (rest && sscanf(rest, " - overlay %*s %ms", &mount.layers) != 1)
+			mount.layers = NULL;
 		grown = reallocarray(mounts.items, mounts.n + 1, sizeof(mount));
 		if (!grown) {
 			free(root);
@@ -598,8 +598,50 @@ static int paths_add(struct paths *paths, const char *path, size_t size)
 	return 0;
 }
 
-/* The layers of an overlay that have a path here. */
-static int layers_read(const struct mount *mount, struct paths *ret_layers)
+/*
+ * Where a layer of lowerdir= ends, or NULL at the end of the list. The kernel tells the ':' in a name
+ * as "\072"; before Linux 6.6, as the caller wrote it: "\134:", a backslash and a ':'.
+ */
+static char *layer_end(char *text)
+{
+	bool escaped = false;
+
+	while (*text) {
+		if (strncmp(text, "\\134", 4) == 0) {
+			escaped = !escaped;
+			text += 4;
+			continue;
+		}
+		if (*text == ':' && !escaped)
+			return text;
+		escaped = false;
+		text++;
+	}
+	return NULL;
+}
+
+/* The name of a layer, from what the kernel told. */
+static void layer_unescape(char *layer)
+{
+	char *to = layer;
+
+	rf_unescape_octal(layer);
+	/* A backslash may be of the name, or the caller's before a ':', a ',' or another one. */
+	if (!strchr(layer, '\\') || faccessat(AT_FDCWD, layer, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return;
+	for (const char *from = layer; *from; from++) {
+		if (*from == '\\' && from[1])
+			from++;
+		*to++ = *from;
+	}
+	*to = '\0';
+}
+
+/*
+ * The layers of an overlay, the topmost first: `merged` those whose paths are the overlay's own,
+ * else all, with those of data alone.
+ */
+static int layers_read(const struct mount *mount, bool merged, struct paths *ret_layers)
 {
 	_cleanup_free_ char *options = strdup(mount->layers);
 	char *option, *state = NULL, *layer, *next;
@@ -607,16 +649,31 @@ static int layers_read(const struct mount *mount, struct paths *ret_layers)
 
 	for (option = options ? strtok_r(options, ",", &state) : NULL; option && r == 0;
 	     option = strtok_r(NULL, ",", &state)) {
-		if (strncmp(option, "lowerdir=", 9) != 0 && strncmp(option, "upperdir=", 9) != 0 &&
-		    strncmp(option, "lowerdir+=", 10) != 0 && strncmp(option, "datadir+=", 9) != 0)
+		bool list = strncmp(option, "lowerdir=", 9) == 0;
+		bool upper = strncmp(option, "upperdir=", 9) == 0;
+
+		if (!list && !upper && strncmp(option, "lowerdir+=", 10) != 0 &&
+		    (merged || strncmp(option, "datadir+=", 9) != 0))
 			continue;
 		for (layer = strchr(option, '=') + 1; layer && r == 0; layer = next) {
-			next = strchr(layer, ':');
+			next = list ? layer_end(layer) : NULL;
 			if (next)
 				*next++ = '\0';
+			/* "::": what follows is data alone. */
+			if (merged && next && *next == ':')
+				next = NULL;
+			layer_unescape(layer);
 			/* Others are seen from elsewhere only: what lies there stays out of reach. */
 			if (*layer == '/')
 				r = paths_add(ret_layers, layer, strlen(layer));
+		}
+		/* It is told last. */
+		if (upper && r == 0 && ret_layers->n > 1) {
+			char *top = ret_layers->items[ret_layers->n - 1];
+
+			memmove(ret_layers->items + 1, ret_layers->items,
+				(ret_layers->n - 1) * sizeof(*ret_layers->items));
+			ret_layers->items[0] = top;
 		}
 	}
 	return r;
@@ -661,16 +718,17 @@ static int follow_layer(const struct view *view, const struct mount *mount, cons
  * since the root of its layer has one; other things have their content not there.
  */
 static int names_add_beneath(struct rf_names *names, const struct view *view, const char *real,
-			     int fd)
+			     int fd, struct rf_diags *diags)
 {
 	__attribute__((cleanup(paths_done))) struct paths layers = {};
 	const struct mount *mount = mount_of(&view->mounts, real);
+	bool hidden = false;
 	struct stat st;
 	int r;
 
 	if (!mount || !mount->layers || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	r = layers_read(mount, &layers);
+	r = layers_read(mount, true, &layers);
 	for (size_t i = 0; i < layers.n && r == 0; i++) {
 		struct found found = {.fd = -1};
 		_cleanup_fd_ int file = -1;
@@ -680,11 +738,18 @@ static int names_add_beneath(struct rf_names *names, const struct view *view, co
 			return r;
 		file = found.fd;
 		free(found.real);
+		if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
+			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+				"%s: the file of its layer %s cannot be looked at (%s); other hard links of it are not known",
+				real, layers.items[i], strerror(-r));
 		if (r < 0 || named_only(file) || fstat(file, &st) < 0 || !S_ISREG(st.st_mode)) {
+			hidden |= r == 0;
 			r = 0;
 			continue;
 		}
-		r = names_add(names, real, file, found.planted);
+		/* Below the first, it is not what the path names: it may lose by that, not gain. */
+		r = names_add(names, real, file, found.planted || hidden);
+		hidden = true;
 		if (r == 0)
 			r = names_add_elsewhere(names, &view->mounts, real, file);
 	}
@@ -723,7 +788,7 @@ static int names_add_path(struct rf_names *names, struct links *links, const str
 		r = literal && strcmp(real, path) != 0
 			    ? link_is_void(image, path, real, "name what it leads to", diags)
 			    : 0;
-		return r < 0 ? r : names_add_beneath(names, view, real, fd);
+		return r < 0 ? r : names_add_beneath(names, view, real, fd, diags);
 	}
 	/* The real place first: where two names say the same, events show the earlier. */
 	r = names_add(names, real, fd, false);
@@ -793,7 +858,7 @@ static int names_add_layers(struct rf_names *names, const struct view *view,
 			    const struct mount *mount)
 {
 	__attribute__((cleanup(paths_done))) struct paths layers = {};
-	int r = layers_read(mount, &layers);
+	int r = layers_read(mount, false, &layers);
 
 	for (size_t i = 0; i < layers.n && r == 0; i++) {
 		_cleanup_free_ char *real = NULL;
@@ -849,7 +914,7 @@ static int aliases_add_mounts(struct links *aliases, const struct mounts *mounts
 static int aliases_add_layers(struct view *view, const struct mount *mount)
 {
 	__attribute__((cleanup(paths_done))) struct paths layers = {};
-	int r = layers_read(mount, &layers);
+	int r = layers_read(mount, false, &layers);
 
 	for (size_t i = 0; i < layers.n && r == 0; i++) {
 		_cleanup_free_ char *real = NULL;

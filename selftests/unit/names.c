@@ -370,14 +370,15 @@ static void test_layers(void **state)
 	put("up/file");
 	put("up/dir/file");
 	put("aside/file");
-	put("store/a/file");
+	put("store/a/lone");
 	assert_int_equal(link("low/file", "low/hard"), 0);
 	assert_int_equal(symlink("../aside", "low/dir"), 0);
 	assert_int_equal(mkfifo("low/fifo", 0600), 0);
 	assert_int_equal(symlink("file", "low/link"), 0);
 	overlay("low", "up");
-	assert_int_equal(named(RULE("deny", "merged/file"), "low/file", "merged/file"), 'g');
-	assert_int_equal(named(RULE("deny", "merged/file"), "low/hard", "merged/file"), 'g');
+	/* What a higher layer hides may lose by the path that once was its own, not gain. */
+	assert_int_equal(named(RULE("deny", "merged/file"), "low/file", "merged/file"), 'd');
+	assert_int_equal(named(RULE("deny", "merged/file"), "low/hard", "merged/file"), 'd');
 	assert_int_equal(named(RULE("deny", "merged/file"), "up/file", "merged/file"), 'g');
 	assert_int_equal(named(RULE("allow", "merged/file"), "up/file", "merged/file"), 'g');
 	assert_int_equal(named(RULE("deny", "merged/hard"), "low/file", "merged/hard"), 'g');
@@ -408,10 +409,22 @@ static void test_layers(void **state)
 	assert_int_equal(umount("merged"), 0);
 	/* The folder that a link leads to now need not be the layer. */
 	overlay("doors/in", "up");
-	assert_int_equal(named(RULE("allow", "merged/file"), "store/a/file", "merged/file"), 'g');
+	assert_int_equal(named(RULE("allow", "merged/lone"), "store/a/lone", "merged/lone"), 'g');
 	assert_int_equal(
-		named(CREATE("doors") RULE("allow", "merged/file"), "store/a/file", "merged/file"),
+		named(CREATE("doors") RULE("allow", "merged/lone"), "store/a/lone", "merged/lone"),
 		'd');
+	assert_int_equal(umount("merged"), 0);
+	/* Names of layers that the kernel tells in escapes, of its own or the caller's. */
+	assert_int_equal(mkdir("od:d", 0700) | mkdir("com,ma", 0700) | mkdir("back\\x2d", 0700), 0);
+	put("od:d/odd");
+	put("com,ma/comma");
+	put("back\\x2d/back");
+	overlay("od\\:d", "com\\,ma");
+	assert_int_equal(named(RULE("deny", "merged/odd"), "od:d/odd", "merged/odd"), 'g');
+	assert_int_equal(named(RULE("deny", "merged/comma"), "com,ma/comma", "merged/comma"), 'g');
+	assert_int_equal(umount("merged"), 0);
+	overlay("back\\\\x2d", "up");
+	assert_int_equal(named(RULE("deny", "merged/back"), "back\\x2d/back", "merged/back"), 'g');
 	assert_int_equal(umount("merged"), 0);
 }
 
