@@ -107,7 +107,7 @@ static __always_inline bool cache_allows(const struct dentry *dentry, struct ino
 	else
 		return false;
 	barrier();
-	if (READ_ONCE(cache->changes) != changes || changes & 1)
+	if (RF_GUARD(READ_ONCE(cache->changes) != changes || changes & 1))
 		return false;
 	if (keeper != dentry->d_inode || dentry->d_flags & DCACHE_OP_REVALIDATE)
 		return false;

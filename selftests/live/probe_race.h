@@ -245,7 +245,8 @@ static int act_moves(char **args)
 
 struct target {
 	const char *text, *name;
-	char sign; /* '+' begins allowed, '-' denied; '=' is always allowed, '!' denied, '~' either */
+	/* '+' begins allowed, '-' denied; '=' is always allowed, '<' for reading only, '!' denied, '~' either */
+	char sign;
 	bool moves; /* or else it is a name, with nothing behind it at times */
 	int dir;
 	uint32_t scene;
@@ -286,13 +287,15 @@ static bool target_of(char *text, struct target *target)
 }
 
 /* May an open of it have this result, `moves` being the scene's count, or odd if not known? */
-static bool is_right(const struct target *t, uint64_t moves, int error)
+static bool is_right(const struct target *t, uint64_t moves, int flags, int error)
 {
 	bool away = moves / 2 & 1; /* from where it was at the beginning */
 
 	switch (t->sign) {
 	case '=':
 		return error == 0;
+	case '<':
+		return error == (flags == O_RDONLY ? 0 : EACCES);
 	case '!':
 		return error == EACCES;
 	case '~':
@@ -323,7 +326,7 @@ static void open_target(struct stage *stage, struct target *t, int flags)
 		t->last = moves;
 		t->turns++;
 	}
-	if (is_right(t, moves, error))
+	if (is_right(t, moves, flags, error))
 		return;
 	if (!t->wrong_allow && !t->wrong_deny && !t->wrong)
 		fprintf(stderr, "probe: %s: %s, moves %lu\n", t->text, strerror(error),
