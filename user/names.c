@@ -739,7 +739,7 @@ static int names_add_beneath(struct rf_names *names, const struct view *view, co
 		file = found.fd;
 		free(found.real);
 		if (r < 0 && r != -ENOENT && r != -ENOTDIR && r != -ELOOP)
-			rf_diag(diags, RF_NOTE, NULL, 0, 0, NULL,
+			rf_diag(diags, RF_WARNING, NULL, 0, 0, NULL,
 				"%s: the file of its layer %s cannot be looked at (%s); other hard links of it are not known",
 				real, layers.items[i], strerror(-r));
 		if (r < 0 || named_only(file) || fstat(file, &st) < 0 || !S_ISREG(st.st_mode)) {

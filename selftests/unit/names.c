@@ -395,6 +395,12 @@ static void test_layers(void **state)
 	/* A directory is known by its layer's root; what is no file has no content there. */
 	assert_int_equal(named(RULE("deny", "merged/dir"), "up/dir", "merged/dir"), 0);
 	assert_int_equal(named(RULE("deny", "merged/fifo"), "low/fifo", "merged/fifo"), 0);
+	/* What is mounted on it is not what the overlay opens. */
+	assert_false(warned(RULE("deny", "merged/file"), "cannot be looked at"));
+	assert_int_equal(mount("aside/file", "low/file", NULL, MS_BIND, NULL), 0);
+	assert_true(warned(RULE("deny", "merged/file"), "cannot be looked at"));
+	assert_int_equal(named(RULE("deny", "merged/file"), "aside/file", "merged/file"), 0);
+	assert_int_equal(umount("low/file"), 0);
 	/* By a link in the overlay: the place that it leads to. */
 	assert_int_equal(named(RULE("allow", "merged/link"), "up/file", "merged/file"), 'g');
 	assert_int_equal(named(RULE("allow", "merged/link"), "up/file", "merged/link"), 0);
