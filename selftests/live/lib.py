@@ -26,6 +26,12 @@ RACE_S = float(os.environ.get("RACE_S") or (10 if os.environ.get("RF_LONG") else
 # Other sessions, under policies named hammer-*, run all the time (boots/preempt.test): the daemon is theirs, too.
 SHARED = bool(os.environ.get("RF_SHARED"))
 
+
+def often(times):
+    """How often something has to happen in a race to be worth a look, `times` a second; less where others run."""
+    return max(2, times * RACE_S / (20 if SHARED else 1))
+
+
 _count = 0
 _failed = 0
 _kept = False  # keep_daemon() was called: True, or the daemon
