@@ -409,6 +409,9 @@ def end_daemon():
     until(lambda: not sessions(), "the sessions to end")
     if daemon_pid() and not SHARED:
         kill(daemon_pid(), signal.SIGTERM)
+    for process in _processes:
+        if STAND_IN in process.args:
+            process.terminate()
 
 
 STAND_IN = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); signal.pause()"
