@@ -638,8 +638,8 @@ static void layer_unescape(char *layer)
 }
 
 /*
- * The layers of an overlay, the topmost first: `merged` those whose paths are the overlay's own,
- * else all, with those of data alone.
+ * The layers of an overlay, the topmost first: `merged` those whose paths are the overlay's own, ""
+ * for one that cannot be seen; else all that can, with those of data alone.
  */
 static int layers_read(const struct mount *mount, bool merged, struct paths *ret_layers)
 {
@@ -651,6 +651,7 @@ static int layers_read(const struct mount *mount, bool merged, struct paths *ret
 	     option = strtok_r(NULL, ",", &state)) {
 		bool list = strncmp(option, "lowerdir=", 9) == 0;
 		bool upper = strncmp(option, "upperdir=", 9) == 0;
+		size_t others = ret_layers->n;
 
 		if (!list && !upper && strncmp(option, "lowerdir+=", 10) != 0 &&
 		    (merged || strncmp(option, "datadir+=", 9) != 0))
@@ -664,15 +665,15 @@ static int layers_read(const struct mount *mount, bool merged, struct paths *ret
 				next = NULL;
 			layer_unescape(layer);
 			/* Others are seen from elsewhere only: what lies there stays out of reach. */
-			if (*layer == '/')
-				r = paths_add(ret_layers, layer, strlen(layer));
+			if (*layer == '/' || merged)
+				r = paths_add(ret_layers, layer, *layer == '/' ? strlen(layer) : 0);
 		}
 		/* It is told last. */
-		if (upper && r == 0 && ret_layers->n > 1) {
-			char *top = ret_layers->items[ret_layers->n - 1];
+		if (upper && r == 0 && ret_layers->n > others) {
+			char *top = ret_layers->items[others];
 
 			memmove(ret_layers->items + 1, ret_layers->items,
-				(ret_layers->n - 1) * sizeof(*ret_layers->items));
+				others * sizeof(*ret_layers->items));
 			ret_layers->items[0] = top;
 		}
 	}
@@ -733,6 +734,10 @@ static int names_add_beneath(struct rf_names *names, const struct view *view, co
 		struct found found = {.fd = -1};
 		_cleanup_fd_ int file = -1;
 
+		if (!*layers.items[i]) {
+			hidden = true; /* perhaps */
+			continue;
+		}
 		r = follow_layer(view, mount, layers.items[i], below(real, mount->point), &found);
 		if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 			return r;

@@ -359,7 +359,10 @@ static void overlay(const char *lower, const char *upper)
 /* A file of an overlay is an object of its layers, which another name may lead to. */
 static void test_layers(void **state)
 {
+	char half[200];
+
 	(void)state;
+	snprintf(half, sizeof(half), "lowerdir=%s/low,upperdir=aside,workdir=side", root);
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0)
 		skip();
 	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -428,6 +431,15 @@ static void test_layers(void **state)
 	overlay("od\\:d", "com\\,ma");
 	assert_int_equal(named(RULE("deny", "merged/odd"), "od:d/odd", "merged/odd"), 'g');
 	assert_int_equal(named(RULE("deny", "merged/comma"), "com,ma/comma", "merged/comma"), 'g');
+	assert_int_equal(umount("merged"), 0);
+	/* What a layer that cannot be seen may hide. */
+	assert_int_equal(mount("overlay", "merged", "overlay", 0,
+			       "lowerdir=low:doors,upperdir=com\\,ma,workdir=side"),
+			 0);
+	assert_int_equal(named(RULE("allow", "merged/hard"), "low/hard", "merged/hard"), 0);
+	assert_int_equal(umount("merged"), 0);
+	assert_int_equal(mount("overlay", "merged", "overlay", 0, half), 0);
+	assert_int_equal(named(RULE("allow", "merged/hard"), "low/hard", "merged/hard"), 'd');
 	assert_int_equal(umount("merged"), 0);
 	overlay("back\\\\x2d", "up");
 	assert_int_equal(named(RULE("deny", "merged/back"), "back\\x2d/back", "merged/back"), 'g');
