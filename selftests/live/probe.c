@@ -589,7 +589,7 @@ static int act_acts(char **args)
 struct hammer {
 	char *allowed, *denied;
 	char *const *hosts; /* the same of addresses */
-	volatile bool end;
+	volatile bool begin, end;
 	unsigned long checks, wrong;
 };
 
@@ -621,6 +621,9 @@ static void *hammer_thread(void *argument)
 {
 	struct hammer *hammer = argument;
 
+	/* While one executes, clone(2) of another is refused (EAGAIN). */
+	while (!hammer->begin)
+		usleep(1000);
 	while (!hammer->end) {
 		if (!judged_right(hammer, hammer->allowed, hammer->hosts[0], 0) ||
 		    !judged_right(hammer, hammer->denied, hammer->hosts[1], expected))
@@ -646,6 +649,7 @@ static int act_hammer(char **args)
 	for (int i = 0; i < n; i++)
 		if (pthread_create(&threads[i], NULL, hammer_thread, &hammer))
 			return not_attempted("thread");
+	hammer.begin = true;
 	while (read(0, &byte, 1) > 0)
 		;
 	hammer.end = true;
