@@ -106,7 +106,8 @@ int BPF_PROG(rf_file_open, struct file *file, int ret)
 	if (RF_GUARD(is_pidfd(file)))
 		return 0;
 	op = want & RF_EXEC ? RF_OP_EXEC : RF_OP_OPEN;
-	if (!is_layer_of_overlay(file)) {
+	/* The session may have ended since the overlay's own open was judged. */
+	if (RF_GUARD(!word) || !is_layer_of_overlay(file)) {
 		judge_object(label, &file->f_path, file->f_inode, want, word);
 		judge_terminal(label, file, word);
 	} else if (!judge_layer(label, file, want, word)) {

@@ -298,16 +298,15 @@ static void look_programs(bool privileged, struct rf_findings *findings)
 		ok(findings, "programs", "the kernel has BPF LSM programs and task storage");
 }
 
-/* Without it there is the interpreter, under which a session is as confined, only slower. */
+/* The interpreter runs no programs that call functions of the kernel. */
 static void look_jit(const char *root, struct rf_findings *findings)
 {
 	_cleanup_free_ char *value = first_line(root, "/proc/sys/net/core/bpf_jit_enable");
 
 	if (value && strcmp(value, "0") == 0)
-		unsure(findings, "jit",
-		       "sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
-		       "the BPF compiler is off (net.core.bpf_jit_enable is 0): programs are "
-		       "interpreted, so that each act of a session costs more");
+		missing(findings, "jit",
+			"sysctl -w net.core.bpf_jit_enable=1, and in a file of /etc/sysctl.d",
+			"the BPF compiler is off (net.core.bpf_jit_enable is 0)");
 	else if (value)
 		ok(findings, "jit", "the BPF compiler is on");
 	else

@@ -130,7 +130,7 @@ static void jit(void **state)
 	/* As in another network namespace than the first. */
 	status_is("jit", RF_FINDING_WARNING, "cannot be read", "nsenter");
 	put("/proc/sys/net/core/bpf_jit_enable", "0\n");
-	status_is("jit", RF_FINDING_WARNING, "is off", "net.core.bpf_jit_enable=1");
+	status_is("jit", RF_FINDING_FAILURE, "is off", "net.core.bpf_jit_enable=1");
 	put("/proc/sys/net/core/bpf_jit_enable", "1\n");
 	status_is("jit", RF_FINDING_OK, "is on", NULL);
 }
